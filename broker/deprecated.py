@@ -79,6 +79,12 @@ def renamed(old: str, function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def warn_of_name(old: str, new: str, value: R) -> R:
+    """Return what a module has under a new name for its old one, and warn of the line that has used that."""
+    _warn(old, new)
+    return value
+
+
 def _warn(old: str, new: str) -> None:
     """Warn of the line outside EverMQ that has used an old name."""
     frame, level = sys._getframe(), 1

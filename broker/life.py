@@ -26,7 +26,7 @@ from broker.unclosed import warn_unclosed
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from broker.unclosed import Place
+    from broker.unclosed import SourceLine
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Life:
     awaits `until_left`, and ends it. `opened_at` is the line of the program that has made the object.
     """
 
-    def __init__(self, name: str, live: Callable[[Life], Coroutine[Any, Any, None]], opened_at: Place) -> None:
+    def __init__(self, name: str, live: Callable[[Life], Coroutine[Any, Any, None]], opened_at: SourceLine) -> None:
         self.name = name
         self.opened_at = opened_at
         self._live = live
@@ -44,7 +44,7 @@ class Life:
         self._begun: asyncio.Future[None]
         self._left: asyncio.Future[BaseException | None]
         self._host: asyncio.Task[Any] | None = None
-        self._told_host = False
+        self._woke_host = False
         self._alone = False  # it ends early, and nobody is inside
         self._scope: CancelScope  # of the life while it begins, then that of its tasks
         self._error: BaseException | None = None
@@ -124,7 +124,7 @@ class Life:
         if error is None:
             return
         host = self._host
-        if self._told_host and host is not None and asyncio.current_task() is host:
+        if self._woke_host and host is not None and asyncio.current_task() is host:
             host.uncancel()
         try:
             raise error
@@ -157,7 +157,7 @@ class Life:
                 self._warn()
             return
         if failed or not host.cancelling():
-            self._told_host = True
+            self._woke_host = True
             host.cancel()
         with CancelScope(shield=True):
             while not (self._left.done() or host.done()):
@@ -184,5 +184,5 @@ class Life:
     def _warn(self) -> None:
         try:
             warn_unclosed(self.name, self.opened_at, None)
-        except ResourceWarning as told:  # warnings are errors: it ends in order all the same
-            asyncio.get_running_loop().call_exception_handler({"message": str(told), "exception": told})
+        except ResourceWarning as notice:  # warnings are errors: it ends in order all the same
+            asyncio.get_running_loop().call_exception_handler({"message": str(notice), "exception": notice})

@@ -25,8 +25,8 @@ class CaseList:
         """Return the numbers that no test tells."""
         cases_page = script("cases_page")
         citations = map(cases_page.citations, cases_page.sources(cases_page.TESTS))
-        told = {number for each in citations for test in each.by_test.values() for number in test}
-        return [number for number in self.numbers if number not in told]
+        reported = {number for each in citations for test in each.by_test.values() for number in test}
+        return [number for number in self.numbers if number not in reported]
 
     def admitted(self) -> list[str]:
         """Return the numbers that are written down as told by no test."""

@@ -52,12 +52,12 @@ def of_errors(tree: ast.Module) -> set[str]:
 
 def doubles(modules: Iterable[tuple[str, ast.Module]]) -> dict[str, set[str]]:
     """The texts of errors that stand in more than one module, in whatever place there, and these modules."""
-    told, found = set(), dict[str, set[str]]()
+    reported, found = set(), dict[str, set[str]]()
     for name, tree in modules:
-        told |= of_errors(tree)
+        reported |= of_errors(tree)
         for text in texts(tree):
             found.setdefault(text, set()).add(name)
-    return {text: found[text] for text in told if len(found[text]) > 1}
+    return {text: found[text] for text in reported if len(found[text]) > 1}
 
 
 def _words(node: ast.expr) -> set[str]:

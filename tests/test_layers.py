@@ -16,7 +16,7 @@ IMPURE_MODULES = {"anyio", "asyncio", "logging", "os", "random", "secrets", "sel
                   "time", "aiosqlite", "uvloop"}  # fmt: skip
 
 MAY_IMPORT = {
-    "mqi": set(),
+    "mqi": {"deprecated"},
     "clock": set(),
     "deprecated": set(),
     "unclosed": set(),

@@ -70,9 +70,9 @@ def test_each_number_in_the_pages_leads_somewhere() -> None:
 
 
 def test_each_case_and_each_scenario_is_told_by_a_test() -> None:
-    told = {number for path in SOURCES for test in cases_page.citations(path).by_test.values() for number in test}
+    reported = {number for path in SOURCES for test in cases_page.citations(path).by_test.values() for number in test}
     cases = {number for number in cases_page.entries() if re.fullmatch(r"T\d+\.\d+|S\d+", number)}
-    assert cases - told == NOT_TAKEN
+    assert cases - reported == NOT_TAKEN
 
 
 def test_the_page_of_cases_leads_from_each_number_to_its_tests() -> None:
@@ -84,9 +84,7 @@ def test_the_page_of_cases_leads_from_each_number_to_its_tests() -> None:
 
 
 def test_the_journal_and_its_page_have_the_same_rules() -> None:
-    listed = re.findall(
-        r"^(\d+)\. ", (ROOT / "broker" / "engine" / "journal" / "journal.py").read_text("utf-8"), re.MULTILINE
-    )
+    listed = re.findall(r"^(\d+)\. ", (ROOT / "broker" / "engine" / "journal.py").read_text("utf-8"), re.MULTILINE)
     on_the_page = [each for each in cases_page.entries() if each.startswith("journal rule")]
     assert [f"journal rule {number}" for number in listed] == on_the_page
 

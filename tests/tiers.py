@@ -118,12 +118,12 @@ def settle_rotation() -> str:
 def _commit() -> str:
     """The commit that is checked out; outside a repository always the same."""
     try:
-        told = subprocess.run(
+        reported = subprocess.run(
             ["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.CalledProcessError):
         return "none"
-    return told.stdout.strip()
+    return reported.stdout.strip()
 
 
 def is_left_out(path: Path, config: pytest.Config) -> bool:

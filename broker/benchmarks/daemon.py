@@ -31,7 +31,7 @@ answered, to keep backout counts over a crash in between; that is another promis
 DEFINITIONS: Final = f"DEFINE QLOCAL({QUEUE}) {ATTRIBUTES} REPLACE\n"
 
 
-class Daemon:
+class MeasuredDaemon:
     """`evermq run` with its data in `folder`; `url` is where it listens once it has started."""
 
     def __init__(self, folder: Path, definitions: str, settings: Mapping[str, str]) -> None:
@@ -94,14 +94,14 @@ def resident_mib(pid: int) -> float:
     pages = Path(f"/proc/{pid}/statm")
     if pages.exists():
         return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MIB
-    told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, check=True)
-    return int(told.stdout) * 1024 / MIB
+    reported = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, check=True)
+    return int(reported.stdout) * 1024 / MIB
 
 
 @asynccontextmanager
-async def daemon(folder: Path, definitions: str, settings: Mapping[str, str]) -> AsyncIterator[Daemon]:
+async def daemon(folder: Path, definitions: str, settings: Mapping[str, str]) -> AsyncIterator[MeasuredDaemon]:
     """A daemon that runs."""
-    started = Daemon(folder, definitions, settings)
+    started = MeasuredDaemon(folder, definitions, settings)
     try:
         await started.start()
         yield started

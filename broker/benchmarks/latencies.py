@@ -16,6 +16,6 @@ def latencies(nanoseconds: list[int]) -> Told:
     return {"p50_us": ordered[len(ordered) // 2] / 1e3, "p99_us": ordered[len(ordered) * 99 // 100] / 1e3}
 
 
-def median_of(told: Told) -> Measured:
+def median_of(reported: Told) -> Measured:
     """The figure of a workload of single messages: the median."""
-    return Measured(value=told["p50_us"], details={"p99_us": told["p99_us"]})
+    return Measured(value=reported["p50_us"], details={"p99_us": reported["p99_us"]})

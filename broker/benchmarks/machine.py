@@ -29,15 +29,15 @@ def machine() -> dict[str, str]:
 
 
 def _processor() -> str:
-    told = Path("/proc/cpuinfo")
-    lines = told.read_text().splitlines() if told.exists() else []
+    reported = Path("/proc/cpuinfo")
+    lines = reported.read_text().splitlines() if reported.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
 
 
 def _file_system(folder: Path) -> str:
     """That of a folder, where the system tells it: on `tmpfs`, a sync costs nothing."""
-    told = Path("/proc/mounts")
-    mounts = [line.split()[1:3] for line in told.read_text().splitlines()] if told.exists() else []
+    reported = Path("/proc/mounts")
+    mounts = [line.split()[1:3] for line in reported.read_text().splitlines()] if reported.exists() else []
     holding = [(place, kind) for place, kind in mounts if folder.is_relative_to(place)]
     return max(holding, key=lambda mount: len(mount[0]))[1] if holding else "unknown"

@@ -28,7 +28,7 @@ _SECONDS_MAX: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class BenchmarkSession:
     """The plan of a session; `divisor` divides the counts. `tell` is told what comes next."""
 
     workloads: Collection[Workload]
@@ -38,7 +38,9 @@ class Session:
     tell: Callable[[str], None]
 
     @classmethod
-    def of(cls, names: Collection[str], *, runs: int, divisor: int = 1, tell: Callable[[str], None]) -> Session:
+    def of(
+        cls, names: Collection[str], *, runs: int, divisor: int = 1, tell: Callable[[str], None]
+    ) -> BenchmarkSession:
         """A session of the workloads and limits with these names, or of all, and of the limits that bound them.
 
         Raises KeyError for a name that nothing has.

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from broker.benchmarks.child import Child, Told
-    from broker.benchmarks.daemon import Daemon
+    from broker.benchmarks.daemon import MeasuredDaemon
 
 Way: TypeAlias = "Mapping[str, float]"
 """The number of times that each limit, by name, is paid."""
 
 
-class Unit(StrEnum):
+class FigureUnit(StrEnum):
     """The unit of a figure."""
 
     PER_SECOND = "messages/s"
@@ -37,16 +37,16 @@ class Unit(StrEnum):
     def seconds(self, value: float) -> float:
         """The time that a figure stands for."""
         match self:
-            case Unit.PER_SECOND:
+            case FigureUnit.PER_SECOND:
                 return 1 / value
-            case Unit.MICROSECONDS:
+            case FigureUnit.MICROSECONDS:
                 return value / 1e6
-            case Unit.MILLISECONDS:
+            case FigureUnit.MILLISECONDS:
                 return value / 1e3
 
     def of(self, seconds: float) -> float:
         """The figure that a time gives."""
-        return 1 / seconds if self is Unit.PER_SECOND else seconds / self.seconds(1)
+        return 1 / seconds if self is FigureUnit.PER_SECOND else seconds / self.seconds(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Measured:
 class Trial:
     """One measurement: a daemon made for it, and how many messages of which size."""
 
-    daemon: Daemon
+    daemon: MeasuredDaemon
     size: int
     count: int
 
@@ -94,7 +94,7 @@ class Workload:
 
     name: str
     title: str
-    unit: Unit
+    unit: FigureUnit
     sizes: tuple[int, ...]
     count: int
     run: Callable[[Trial], Awaitable[Measured]]

@@ -9,83 +9,87 @@ from __future__ import annotations
 
 import click
 
-from broker.cli.program import Listed, Program
+from broker.cli.program import ListedCommand, Program
 from broker.cli.version import show_version
 
 COMMANDS = (
-    Listed(
+    ListedCommand(
         "backup",
         "broker.cli.administration.backup",
         "Copy a queue manager's data to DIR, a directory that is new or empty.",
     ),
-    Listed("bench", "broker.cli.bench", "Measure the queue manager, and the limits of the machine beside it."),
-    Listed("browse", "broker.cli.messages.get", "Print the messages of QUEUE and leave them there."),
-    Listed(
+    ListedCommand("bench", "broker.cli.bench", "Measure the queue manager, and the limits of the machine beside it."),
+    ListedCommand("browse", "broker.cli.messages.get", "Print the messages of QUEUE and leave them there."),
+    ListedCommand(
         "dead-letters",
         "broker.cli.messages.dead_letters",
         "List and show dead letters, put them back to where they came from, or discard them.",
     ),
-    Listed(
+    ListedCommand(
         "delayed",
         "broker.cli.messages.delayed",
         "List delayed messages, cancel them, release them before their time.",
     ),
-    Listed("demo", "broker.cli.demo", "Kill a worker, and have every line of FILE handled; account for all."),
-    Listed(
+    ListedCommand("demo", "broker.cli.demo", "Kill a worker, and have every line of FILE handled; account for all."),
+    ListedCommand(
         "explain",
         "broker.cli.messages.explain",
         "Tell why messages of QUEUE are not delivered, a line for each thing found.",
     ),
-    Listed("get", "broker.cli.messages.get", "Get a message from QUEUE and print it."),
-    Listed(
+    ListedCommand("get", "broker.cli.messages.get", "Get a message from QUEUE and print it."),
+    ListedCommand(
         "group",
         "broker.cli.administration.group",
         "Make a queue-sharing group, look at it, recover what a failed member has left.",
     ),
-    Listed(
+    ListedCommand(
         "monitor",
         "broker.cli.monitor",
         "Start what the trigger messages of an initiation queue name, one after the other.",
     ),
-    Listed("mqsc", "broker.cli.administration.mqsc", "Run MQSC or ZMQSC commands of FILE, or of standard input."),
-    Listed(
+    ListedCommand(
+        "mqsc", "broker.cli.administration.mqsc", "Run MQSC or ZMQSC commands of FILE, or of standard input."
+    ),
+    ListedCommand(
         "pause",
         "broker.cli.messages.pause",
         "Start no more handlers for QUEUE until it is resumed, whoever serves it and whatever is started again.",
     ),
-    Listed(
+    ListedCommand(
         "pipeline", "broker.cli.pipeline", "Archive queues, report on them, put archived messages back: jobs on Spark."
     ),
-    Listed(
+    ListedCommand(
         "put", "broker.cli.messages.put", "Put a message on QUEUE: TEXT, or standard input as it is; print its MsgId."
     ),
-    Listed(
+    ListedCommand(
         "recover",
         "broker.cli.administration.recover",
         "Make data that starts of what is left in DIR, the data of a stopped queue manager that does not start.",
     ),
-    Listed(
+    ListedCommand(
         "resume",
         "broker.cli.messages.pause",
         "Start handlers for QUEUE again: for all messages that wait there, ALTER QLOCAL(QUEUE) TRIGGER.",
     ),
-    Listed("run", "broker.cli.run", "Run a queue manager, here in the foreground."),
-    Listed(
+    ListedCommand("run", "broker.cli.run", "Run a queue manager, here in the foreground."),
+    ListedCommand(
         "schedules",
         "broker.cli.administration.schedules",
         "List schedules of periodic work, pause and resume them, run them at once, remove them.",
     ),
-    Listed(
+    ListedCommand(
         "status",
         "broker.cli.administration.status",
         "Show the queue manager in figures, or QUEUE alone: all of its figures, and its handlers and consumers.",
     ),
-    Listed(
+    ListedCommand(
         "verify",
         "broker.cli.administration.verify",
         "Look at every byte that counts of the data in DIR: of a queue manager that is stopped, or a backup.",
     ),
-    Listed("worker", "broker.cli.worker", "Serve the handlers of apps and of modules with @process, over the wire."),
+    ListedCommand(
+        "worker", "broker.cli.worker", "Serve the handlers of apps and of modules with @process, over the wire."
+    ),
 )
 
 

@@ -15,14 +15,14 @@ import click
 from broker.cli.administration.status import PAGE_WIDTH, narrow_table
 from broker.cli.conversation import run
 from broker.cli.program import DONE, CannotRunError, SomeFailedError, lone
-from broker.cli.signals import heed_signals
+from broker.cli.signals import handle_signals
 from broker.cli.terminal.progress import show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from broker.benchmarks.report import Report
-    from broker.benchmarks.session import Session
+    from broker.benchmarks.session import BenchmarkSession
 
 _RUNS: Final = 3
 _QUICK_DIVISOR: Final = 10
@@ -52,38 +52,38 @@ def bench(names: tuple[str, ...], runs: int | None, *, quick: bool, in_json: boo
             raise CannotRunError(str(cause)) from error
         raise
     show("")
-    told = found.as_json()
-    print(json.dumps(told) if in_json else "\n".join(_tables(told)))
+    reported = found.as_json()
+    print(json.dumps(reported) if in_json else "\n".join(_tables(reported)))
     if found.errors:
         raise SomeFailedError("; ".join(found.errors))
     return DONE
 
 
-def _session(names: tuple[str, ...], runs: int, divisor: int) -> Session:
+def _session(names: tuple[str, ...], runs: int, divisor: int) -> BenchmarkSession:
     from broker.benchmarks.catalog import LIMITS, WORKLOADS
-    from broker.benchmarks.session import Session
+    from broker.benchmarks.session import BenchmarkSession
 
     try:
-        return Session.of(names, runs=runs, divisor=divisor, tell=show)
+        return BenchmarkSession.of(names, runs=runs, divisor=divisor, tell=show)
     except KeyError as unknown:
         known = ", ".join([*WORKLOADS, *LIMITS])
         raise click.UsageError(f"no benchmark has the name {unknown}: there are {known}") from None
 
 
-async def _measured(session: Session) -> Report:
+async def _measured(session: BenchmarkSession) -> Report:
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(heed_signals, name="signals")
+        tasks.start_soon(handle_signals, name="signals")
         found = await session.report()
         tasks.cancel_scope.cancel()
     return found
 
 
-def _tables(told: dict[str, Any]) -> Iterator[str]:
+def _tables(reported: dict[str, Any]) -> Iterator[str]:
     from broker.benchmarks.report import figure_rows, limit_rows
 
-    for name, value in told["machine"].items():
+    for name, value in reported["machine"].items():
         yield f"{name}: {value}"
-    for lines in (_figures(figure_rows(told)), narrow_table(limit_rows(told))):
+    for lines in (_figures(figure_rows(reported)), narrow_table(limit_rows(reported))):
         held = list(lines)
         if len(held) > 1:
             yield ""

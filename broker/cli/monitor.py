@@ -86,12 +86,12 @@ async def _serve(serving: InitiationMonitor) -> None:
     began = False
     try:
         async with anyio.create_task_group() as tasks:
-            told = anyio.Event()
-            await tasks.start(_heed_signals, told)
+            reported = anyio.Event()
+            await tasks.start(_handle_signals, reported)
             async with serving:
                 began = True
-                tasks.start_soon(_tell, serving, told)
-                await told.wait()
+                tasks.start_soon(_tell, serving, reported)
+                await reported.wait()
             tasks.cancel_scope.cancel()
     except* MQError as group:
         error = _first(group)
@@ -100,16 +100,16 @@ async def _serve(serving: InitiationMonitor) -> None:
         raise SomeFailedError(f"the monitor of {serving.q_name} was ended: {error}") from error
 
 
-async def _heed_signals(told: anyio.Event, *, task_status: TaskStatus[None]) -> None:
+async def _handle_signals(reported: anyio.Event, *, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         task_status.started()
         await anext(signals)
-        told.set()
+        reported.set()
 
 
-async def _tell(serving: InitiationMonitor, told: anyio.Event) -> None:
+async def _tell(serving: InitiationMonitor, reported: anyio.Event) -> None:
     await serving.wait()
-    told.set()
+    reported.set()
 
 
 def _first(group: BaseExceptionGroup[MQError]) -> MQError:

@@ -35,7 +35,7 @@ class SomeFailedError(Exception):
     """A part of what was asked could not be done; the message says which. Exit code 10."""
 
 
-class Listed(NamedTuple):
+class ListedCommand(NamedTuple):
     """A command before it is loaded: its name, the module that has it, and the first sentence of its help."""
 
     name: str
@@ -52,7 +52,7 @@ class Listed(NamedTuple):
 class Program(click.Group):
     """The group of all commands. Its `main` never lets a mistake out as a traceback."""
 
-    def __init__(self, *arguments: Any, listed: Iterable[Listed], **keywords: Any) -> None:
+    def __init__(self, *arguments: Any, listed: Iterable[ListedCommand], **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
         self._listed = {each.name: each for each in listed}
 

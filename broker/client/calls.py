@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.interface.handlers.delivery_answers import Serving, Taken
-from broker.interface.port import Call, Lease, Opened, PlacedMany, Port, T
+from broker.interface.handlers.delivery_answers import ServeAnswer, TakeAnswer
+from broker.interface.port import Call, Opened, PlacedMany, Port, StartLease, T
 from broker.mqi.delivery_fields import Settled
 from broker.mqi.replies import CommandReply, ReplyPart, replies_of
 from broker.wire import answers, verbs
 from broker.wire.frames import Verb
-from broker.wire.verbs import Kind
+from broker.wire.verbs import VerbKind
 
 if TYPE_CHECKING:
     from broker.client.line import Line
@@ -123,44 +123,44 @@ class RemoteOpen(RemoteCall[Opened]):
             self.port.close(result.hobj - self.port.base, 0).withdraw()
 
 
-class RemoteTake(RemoteCall[list[Lease]]):
+class RemoteTake(RemoteCall[list[StartLease]]):
     """TRIGGER_TAKE, which leaves leases."""
 
     __slots__ = ()
 
-    def result_of(self, frame: Frame) -> list[Lease]:
+    def result_of(self, frame: Frame) -> list[StartLease]:
         base = self.port.base
-        return [Lease(lease.id + base, lease.trigger) for lease in verbs.result(self.verb, frame)]
+        return [StartLease(lease.id + base, lease.trigger) for lease in verbs.result(self.verb, frame)]
 
-    def unclaimed(self, result: list[Lease]) -> None:
+    def unclaimed(self, result: list[StartLease]) -> None:
         self.port.trigger_return([lease.id for lease in result])
 
 
-class RemoteServe(RemoteCall[Serving]):
+class RemoteServe(RemoteCall[ServeAnswer]):
     """SERVE, which leaves a service."""
 
     __slots__ = ()
 
-    def result_of(self, frame: Frame) -> Serving:
-        serving: Serving = verbs.result(self.verb, frame)
-        return Serving(serving.service + self.port.base)
+    def result_of(self, frame: Frame) -> ServeAnswer:
+        serving: ServeAnswer = verbs.result(self.verb, frame)
+        return ServeAnswer(serving.service + self.port.base)
 
-    def unclaimed(self, result: Serving) -> None:
+    def unclaimed(self, result: ServeAnswer) -> None:
         if not self.port.broken:
             self.port.stop_serving(result.service - self.port.base).withdraw()
 
 
-class RemoteTakeDeliveries(RemoteGet[Taken]):
+class RemoteTakeDeliveries(RemoteGet[TakeAnswer]):
     """TAKE, whose deliveries bear the number of their line."""
 
     __slots__ = ()
 
-    def result_of(self, frame: Frame) -> Taken:
-        taken: Taken = verbs.result(self.verb, frame)
+    def result_of(self, frame: Frame) -> TakeAnswer:
+        taken: TakeAnswer = verbs.result(self.verb, frame)
         base = self.port.base
         if not base:
             return taken
-        return Taken(taken.trigger, [each._replace(id=each.id + base) for each in taken.deliveries])
+        return TakeAnswer(taken.trigger, [each._replace(id=each.id + base) for each in taken.deliveries])
 
 
 class RemoteSettle(RemoteCall[list[Settled]]):
@@ -235,11 +235,11 @@ class RemoteDisconnect(RemoteCall[int]):
         self.line.leave(self.port)
 
 
-_OF_KIND: Final[dict[Kind, type[RemoteCall[Any]]]] = {
-    Kind.CALL: RemoteCall,
-    Kind.READ: RemoteRead,
-    Kind.WAIT: RemoteRead,
-    Kind.RECEIVE: RemoteGet,
+_OF_KIND: Final[dict[VerbKind, type[RemoteCall[Any]]]] = {
+    VerbKind.CALL: RemoteCall,
+    VerbKind.READ: RemoteRead,
+    VerbKind.WAIT: RemoteRead,
+    VerbKind.RECEIVE: RemoteGet,
 }
 _OF_VERB: Final[dict[int, type[RemoteCall[Any]]]] = {
     Verb.OPEN: RemoteOpen,

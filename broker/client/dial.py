@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from broker.client.line import Line
     from broker.client.port import RemotePort
     from broker.interface.port import Port
-    from broker.unclosed import Place
+    from broker.unclosed import SourceLine
 
 _ENTER: Final = "async with broker.connect(url) as connection, or connection = await broker.connect(url)"
 
@@ -74,7 +74,7 @@ class ConnectCall:
         self._clock = clock
         self._reconnect = reconnect
         self.tagging: Tagging | None = None
-        self.opened_at: Place | None = None
+        self.opened_at: SourceLine | None = None
         self._connection: Connection
 
     def __await__(self) -> Generator[Any, None, Connection]:

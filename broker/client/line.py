@@ -125,13 +125,13 @@ class Line(asyncio.Protocol):
             early = MQRC.Q_MGR_NOT_AVAILABLE if reason == MQRC.CONNECTION_BROKEN else reason
             self.welcomed.set_exception(MQError(early, f"{self._where}: {why}"))
         calls, self._calls = self._calls, {}
-        told = {call.port for call in calls.values() if call.of_unit}
+        reported = {call.port for call in calls.values() if call.of_unit}
         for call in calls.values():
             call.port.end_reported = True
             call.failed(MQError(reason, f"the line to {self._where} is broken: {why}"))
         for port in list(self._ports.values()):
             if port.lost is not None:
-                port.lost(port in told, MQError(reason, why))
+                port.lost(port in reported, MQError(reason, why))
 
     # Life and death.
 
@@ -244,7 +244,7 @@ class Line(asyncio.Protocol):
             self._close()
 
     def _say(self, *frame: object) -> None:
-        if self._endpoint.ended:  # by the last frame of the bytes that are being heeded now
+        if self._endpoint.ended:  # by the last frame of the bytes that are being handled now
             return
         self._parts.append(self._endpoint.send(*frame))
         if not self._flush_due:

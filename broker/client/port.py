@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.client.calls import KINDS, RemoteCall, RemoteConnect, RemoteGet, RemotePutMany, RemoteSettle
 from broker.interface.port import ENDED, Port
-from broker.mqi.delivery_fields import NO_TERMS, PutTerms
+from broker.mqi.delivery_fields import NO_EXTRAS, PutExtras
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.wire.arguments import AS_BEFORE
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from broker.client.calls import RemoteDeliveryConnect
     from broker.client.line import Line
-    from broker.interface.port import Call, Delivery, Placed, PlacedMany
+    from broker.interface.port import Call, GetAnswer, Placed, PlacedMany
     from broker.mqi.delivery_fields import Settlement
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
 
@@ -101,12 +101,12 @@ class RemotePort(Port):
         md: MessageDescriptor | None,
         options: PutMessageOptions,
         data: bytes,
-        terms: PutTerms = NO_TERMS,
+        extras: PutExtras = NO_EXTRAS,
     ) -> RemoteCall[Placed]:
         packed_md = None if md is None else self._packed(md)
-        if terms is NO_TERMS or terms == NO_TERMS:
+        if extras is NO_EXTRAS or extras == NO_EXTRAS:
             return self.line.request(RemoteCall, self, _PUT, hobj, packed_md, packed_put_options(options), data)
-        fields = hobj, packed_md, packed_put_options(options), sendable(terms), data
+        fields = hobj, packed_md, packed_put_options(options), sendable(extras), data
         return self.line.request(RemoteCall, self, _PUT, *fields)
 
     def get(
@@ -116,7 +116,7 @@ class RemotePort(Port):
         options: GetMessageOptions,
         max_length: int | None,
         delayed: bool = False,
-    ) -> RemoteGet[Delivery]:
+    ) -> RemoteGet[GetAnswer]:
         fields = hobj, self._packed(md), packed_get_options(options), max_length and sendable(max_length)
         return self.line.request(RemoteGet, self, _GET, *fields, *([True] if delayed else []))
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.client.calls import LINE, RemoteCall, RemotePutMany
 from broker.interface.port import Call, PlacedMany, Port, T, answer, behind_stopped, unit_gone
 from broker.mqi.constants.options import MQCO, MQGMO, MQPMO
-from broker.mqi.delivery_fields import NO_TERMS, Became, HandlingTerms, PutTerms, Settled
+from broker.mqi.delivery_fields import NO_EXTRAS, Became, PutExtras, ServiceOptions, Settled
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from broker.client.line import Line
     from broker.client.port import RemotePort
     from broker.client.redial import Redial
-    from broker.interface.handlers.delivery_answers import Serving, Taken
-    from broker.interface.port import Delivery, Opened, Placed
+    from broker.interface.handlers.delivery_answers import ServeAnswer, TakeAnswer
+    from broker.interface.port import GetAnswer, Opened, Placed
     from broker.mqi.delivery_fields import Settlement
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
@@ -44,10 +44,10 @@ logger = logging.getLogger(__name__)
 
 _PUT_SYNCPOINT: Final = MQPMO.SYNCPOINT.value
 _GET_SYNCPOINT: Final = (MQGMO.SYNCPOINT | MQGMO.SYNCPOINT_IF_PERSISTENT).value
-_UNKNOWN: Final = "", HandlingTerms(), 0
+_UNKNOWN: Final = "", ServiceOptions(), 0
 
 
-class Deferred(Call[T]):
+class DeferredCall(Call[T]):
     """A call that is made when the line is there again, or whose result is made of that of another."""
 
     receives = True
@@ -89,7 +89,7 @@ class Deferred(Call[T]):
             self.made.withdraw()
 
 
-class _Connecting(Deferred["Port"]):
+class _Connecting(DeferredCall["Port"]):
     """A further connection, which outlives its line too."""
 
     def abandon(self) -> None:
@@ -117,12 +117,12 @@ class ReconnectingPort(Port):
         self._redial = redial
         self._port = port
         self._handles: dict[int, _Handle] = {}
-        self._services: dict[int, tuple[str, HandlingTerms, int]] = {}
-        self._waiting: list[Deferred[Any]] = []
+        self._services: dict[int, tuple[str, ServiceOptions, int]] = {}
+        self._waiting: list[DeferredCall[Any]] = []
         self._down = False
         self._ended = False
         self._unit_gone = False  # since the line broke, until it is said
-        self._unit_told = False  # it was said by a call that put or got
+        self._unit_reported = False  # it was said by a call that put or got
         port.lost = self._lost
         redial.ports[self] = None
 
@@ -156,13 +156,13 @@ class ReconnectingPort(Port):
 
     # The line
 
-    def _lost(self, told: bool, why: MQError) -> None:
-        """The line, or the conversation, has ended without our doing. `told`: a call of its unit has said so."""
+    def _lost(self, reported: bool, why: MQError) -> None:
+        """The line, or the conversation, has ended without our doing. `reported`: a call of its unit has said so."""
         if self._ended or self._down:
             return
         self._down = True
-        self._unit_told = told
-        self._unit_gone = self._port.works and not told
+        self._unit_reported = reported
+        self._unit_gone = self._port.works and not reported
         self._redial.lost(why)
 
     async def resume(self, line: Line) -> None:
@@ -213,7 +213,7 @@ class ReconnectingPort(Port):
                 return make()
             except MQError as error:
                 return _failed(error)
-        call: Deferred[T] = Deferred(make)
+        call: DeferredCall[T] = DeferredCall(make)
         self._waiting.append(call)
         return call
 
@@ -221,9 +221,9 @@ class ReconnectingPort(Port):
         """Make a call that joins the unit of work."""
         if self._unit_gone:
             self._unit_gone = False
-            self._unit_told = True
+            self._unit_reported = True
             return _failed(unit_gone())
-        self._unit_told = False
+        self._unit_reported = False
 
         def made() -> Call[T]:
             call = make()
@@ -292,10 +292,10 @@ class ReconnectingPort(Port):
         md: MessageDescriptor | None,
         options: PutMessageOptions,
         data: bytes,
-        terms: PutTerms = NO_TERMS,
+        extras: PutExtras = NO_EXTRAS,
     ) -> Call[Placed]:
         call = self._in_unit if options.options & _PUT_SYNCPOINT else self._call
-        return call(lambda: self._port.put(self._hobj(hobj), md, self._passed(options), data, terms))
+        return call(lambda: self._port.put(self._hobj(hobj), md, self._passed(options), data, extras))
 
     def put1(
         self,
@@ -303,10 +303,10 @@ class ReconnectingPort(Port):
         md: MessageDescriptor | None,
         options: PutMessageOptions,
         data: bytes,
-        terms: PutTerms = NO_TERMS,
+        extras: PutExtras = NO_EXTRAS,
     ) -> Call[Placed]:
         call = self._in_unit if options.options & _PUT_SYNCPOINT else self._call
-        return call(lambda: self._port.forward("put1", descriptor, md, self._passed(options), terms, data))
+        return call(lambda: self._port.forward("put1", descriptor, md, self._passed(options), extras, data))
 
     def put_many(
         self,
@@ -323,7 +323,7 @@ class ReconnectingPort(Port):
         """The call of a batch that comes before another. Raises OPERATION_NOT_ALLOWED (2534) when it was of the line
         that is lost: it has failed, or it was answered, and all its messages were put.
         """
-        if isinstance(after, Deferred):
+        if isinstance(after, DeferredCall):
             after = after.made
         if isinstance(after, RemotePutMany) and after.line is not self._port.line:
             if after.cancelled() or after.exception() is not None or after.result().error is not None:
@@ -344,13 +344,13 @@ class ReconnectingPort(Port):
         options: GetMessageOptions,
         max_length: int | None,
         delayed: bool = False,
-    ) -> Call[Delivery]:
+    ) -> Call[GetAnswer]:
         call = self._in_unit if options.options & _GET_SYNCPOINT else self._call
         return call(lambda: self._port.get(self._hobj(hobj), md, options, max_length, delayed))
 
     def get_many(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
-    ) -> Call[list[Delivery]]:
+    ) -> Call[list[GetAnswer]]:
         call = self._in_unit if options.options & _GET_SYNCPOINT else self._call
         return call(lambda: self._port.forward("get_many", self._hobj(hobj), md, options, count))
 
@@ -377,8 +377,8 @@ class ReconnectingPort(Port):
 
     def _unit_was_gone(self) -> bool:
         """True if the unit that ends now was the former line's. From now on there is none."""
-        gone = self._unit_gone or self._unit_told
-        self._unit_gone = self._unit_told = self._port.works = False
+        gone = self._unit_gone or self._unit_reported
+        self._unit_gone = self._unit_reported = self._port.works = False
         return gone
 
     # Starts and deliveries
@@ -394,12 +394,12 @@ class ReconnectingPort(Port):
     def trigger_return(self, leases: Sequence[int]) -> None:
         self._port.trigger_return(leases)
 
-    def serve(self, q_name: str, options: HandlingTerms) -> Call[Serving]:
+    def serve(self, q_name: str, options: ServiceOptions) -> Call[ServeAnswer]:
         call = self._call(lambda: self._port.serve(q_name, options))
         call.add_done_callback(lambda serving: self._serving(q_name, options, serving))
         return call
 
-    def _serving(self, q_name: str, options: HandlingTerms, call: Future[Serving]) -> None:
+    def _serving(self, q_name: str, options: ServiceOptions, call: Future[ServeAnswer]) -> None:
         if not call.cancelled() and call.exception() is None:
             service = call.result().service
             self._services[service] = q_name, options, service & _NUMBER
@@ -408,7 +408,7 @@ class ReconnectingPort(Port):
         *_, number = self._services.pop(service, _UNKNOWN)
         return _answered(0) if self._down else self._port.stop_serving(number)
 
-    def take_deliveries(self, service: int, count: int) -> Call[Taken]:
+    def take_deliveries(self, service: int, count: int) -> Call[TakeAnswer]:
         return self._call(lambda: self._port.take_deliveries(self._services.get(service, _UNKNOWN)[-1], count))
 
     def settle_deliveries(self, settlements: Sequence[Settlement]) -> Call[list[Settled]]:

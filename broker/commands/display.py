@@ -11,23 +11,23 @@ if TYPE_CHECKING:
 
     from broker.commands.table.forms import Value
     from broker.commands.table.row import Attribute
-    from broker.commands.table.statuses import Figure
+    from broker.commands.table.statuses import StatusFigure
 
 INDENT = "   "
 COLUMN_WIDTH = 40
 UNLIMITED_DEPTH = 999999999
 
-Shown: TypeAlias = "tuple[Attribute | Figure, Value]"
+Shown: TypeAlias = "tuple[Attribute | StatusFigure, Value]"
 
 
-def mqsc_token(row: Attribute | Figure, value: Value) -> str:
+def mqsc_token(row: Attribute | StatusFigure, value: Value) -> str:
     """KEYWORD(value), a blank value as KEYWORD( ), a flag as itself or with NO before it. Text is printed bare (L6)."""
     if isinstance(row.form, Flag):
         return row.keyword if value else f"NO{row.keyword}"
     return f"{row.keyword}({_written(row, value) or ' '})"
 
 
-def zmqsc_token(row: Attribute | Figure, value: Value) -> str:
+def zmqsc_token(row: Attribute | StatusFigure, value: Value) -> str:
     """KEYWORD-value as TPF writes it; a maximum depth of 0 means none there."""
     if isinstance(row.form, Flag):
         return row.keyword if value else f"NO{row.keyword}"
@@ -36,7 +36,7 @@ def zmqsc_token(row: Attribute | Figure, value: Value) -> str:
     return f"{row.keyword}-{_written(row, value)}"
 
 
-def _written(row: Attribute | Figure, value: Value) -> str:
+def _written(row: Attribute | StatusFigure, value: Value) -> str:
     return str(row.form.plain(value))
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommandOutcome:
     """The reply to a command, true once the changes are made. A command that failed changes nothing."""
 
     reply: CommandReply
@@ -66,7 +66,7 @@ class Parts:
         return self._parts
 
 
-def interpret(text: str, catalog: Catalog, now: datetime, warned: set[str] | None = None) -> Outcome | ForEngine:
+def interpret(text: str, catalog: Catalog, now: datetime, warned: set[str] | None = None) -> CommandOutcome | ForEngine:
     """Carry out one complete command, MQSC or ZMQSC; whatever its text, the answer is a reply, or what the engine
     carries out: an administrator's decision about claims or prepared units, a request to the group, a command for other
     members of it.
@@ -75,14 +75,14 @@ def interpret(text: str, catalog: Catalog, now: datetime, warned: set[str] | Non
     replies to earlier commands of the script bore: they are not repeated, and new ones are added.
     """
     begun = begin(text, catalog, now, warned)
-    if isinstance(begun, (Outcome, ScopedRequest, *DECISIONS, *GROUP_REQUESTS)):
+    if isinstance(begun, (CommandOutcome, ScopedRequest, *DECISIONS, *GROUP_REQUESTS)):
         return begun
-    return Outcome(joined([part for part in begun if part is not None]))
+    return CommandOutcome(joined([part for part in begun if part is not None]))
 
 
 def begin(
     text: str, catalog: Catalog, now: datetime, warned: set[str] | None = None, *, here: bool = False
-) -> Outcome | ForEngine | Parts:
+) -> CommandOutcome | ForEngine | Parts:
     """As `interpret`, but for a DISPLAY, which may show very many objects: its reply comes in parts. `here`: another
     member of the group has sent the command, which is not sent on.
     """
@@ -94,10 +94,12 @@ def begin(
             request = _own_of(request.request) if here else request.request
         return _begin(request, catalog, now, warned)
     except errors.CommandError as error:
-        return Outcome(refused(error))
+        return CommandOutcome(refused(error))
 
 
-def _begin(request: Request, catalog: Catalog, now: datetime, warned: set[str] | None) -> Outcome | ForEngine | Parts:
+def _begin(
+    request: Request, catalog: Catalog, now: datetime, warned: set[str] | None
+) -> CommandOutcome | ForEngine | Parts:
     match request:
         case DefineRequest():
             return _warned(request, _define(request, catalog, now), warned)
@@ -150,7 +152,7 @@ def refused(error: errors.CommandError) -> CommandReply:
     return CommandReply(code=error.code, text=error.text, ok=False, syntax_error=error.syntax_error)
 
 
-def _warned(request: DefineRequest | AlterRequest, outcome: Outcome, warned: set[str] | None) -> Outcome:
+def _warned(request: DefineRequest | AlterRequest, outcome: CommandOutcome, warned: set[str] | None) -> CommandOutcome:
     """The outcome, its reply with a further line for each attribute that is given and not acted on."""
     warnings = [line for line in not_acted_on(request.kind, request.given) if warned is None or line not in warned]
     if not warnings:
@@ -161,11 +163,11 @@ def _warned(request: DefineRequest | AlterRequest, outcome: Outcome, warned: set
     return replace(outcome, reply=replace(outcome.reply, text=text, warnings=tuple(warnings)))
 
 
-def _done(code: str, what: str, *changes: Change) -> Outcome:
-    return Outcome(CommandReply(code=code, text=f"{code}: IBM MQ {what}."), changes)
+def _done(code: str, what: str, *changes: Change) -> CommandOutcome:
+    return CommandOutcome(CommandReply(code=code, text=f"{code}: IBM MQ {what}."), changes)
 
 
-def _define(request: DefineRequest, catalog: Catalog, now: datetime) -> Outcome:
+def _define(request: DefineRequest, catalog: Catalog, now: datetime) -> CommandOutcome:
     kind, disposition = KINDS[request.kind], request.disposition
     check_group(request.kind, disposition, catalog)
     there = catalog.find(kind.space, request.name, place_of(request.kind, disposition))
@@ -210,7 +212,7 @@ def _inherited(request: DefineRequest, catalog: Catalog) -> Attributes:
     return {row.keyword: source.get(row.keyword, row.default) for row in rows}
 
 
-def _alter(request: AlterRequest, catalog: Catalog, now: datetime) -> Outcome:
+def _alter(request: AlterRequest, catalog: Catalog, now: datetime) -> CommandOutcome:
     kind = KINDS[request.kind]
     if request.kind == "QMGR":
         definition = catalog.queue_manager
@@ -239,7 +241,7 @@ def _word(disposition: int) -> str:
     return str(OF_OBJECT.plain(disposition))
 
 
-def _delete(request: DeleteRequest, catalog: Catalog) -> Outcome:
+def _delete(request: DeleteRequest, catalog: Catalog) -> CommandOutcome:
     kind = KINDS[request.kind]
     reply = (kind.deleted, f"{kind.title} deleted")
     try:
@@ -256,7 +258,7 @@ def _delete(request: DeleteRequest, catalog: Catalog) -> Outcome:
     return _done(*reply, Delete(kind.space, request.name, place, request.purge))
 
 
-def _clear(request: ClearRequest, catalog: Catalog) -> Outcome:
+def _clear(request: ClearRequest, catalog: Catalog) -> CommandOutcome:
     definition = existing("QLOCAL", request.name, request.disposition, catalog)
     _check_unused(definition, catalog)
     return _done("AMQ8022I", "queue cleared", Clear(request.name, definition.disposition))

@@ -105,7 +105,7 @@ class ResolveConsumerRequest:
 @dataclass(frozen=True, slots=True)
 class ResolveUnitRequest:
     """RESOLVE INDOUBT of the prepared unit of that name, to be discarded, or with `commit` published; or of the unit of
-    work whose private half is in doubt.
+    work whose prepared branch is in doubt.
     """
 
     name: str

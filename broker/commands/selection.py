@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.commands import errors
-from broker.commands.table.forms import Choice, Flag, Integer
+from broker.commands.table.forms import Flag, Integer, WordChoice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ def condition(form: Form, keyword: str, comparison: str, operand: str) -> Condit
 
 def _operators(form: Form) -> tuple[str, ...]:
     match form:
-        case Choice() | Flag():
+        case WordChoice() | Flag():
             return ("EQ", "NE")
         case Integer():
             return tuple(COMPARISONS)

@@ -18,7 +18,7 @@ class Kind(Protocol):
     """The kind of a setting. `read` turns the text of an environment variable into what TOML would have held."""
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         """The values accepted, in words: "a whole number from 0 to 65535"."""
 
     def read(self, text: str) -> object:
@@ -36,7 +36,7 @@ class Whole:
     high: int
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         return f"a whole number from {self.low} to {self.high}"
 
     def read(self, text: str) -> object:
@@ -44,7 +44,7 @@ class Whole:
 
     def check(self, value: object, folder: Path) -> object:
         if type(value) is not int or not self.low <= value <= self.high:
-            raise ValueError(self.wanted)
+            raise ValueError(self.expected)
         return value
 
 
@@ -56,7 +56,7 @@ class Seconds:
     high: float = 86_400.0
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         return f"a number from {self.low:g} to {self.high:g}"
 
     def read(self, text: str) -> object:
@@ -64,9 +64,9 @@ class Seconds:
 
     def check(self, value: object, folder: Path) -> object:
         if type(value) not in (int, float) or not math.isfinite(number := float(str(value))):
-            raise ValueError(self.wanted)
+            raise ValueError(self.expected)
         if not self.low <= number <= self.high:
-            raise ValueError(self.wanted)
+            raise ValueError(self.expected)
         return number
 
 
@@ -74,14 +74,14 @@ class Seconds:
 class Switch:
     """True or false."""
 
-    wanted: str = "true or false"
+    expected: str = "true or false"
 
     def read(self, text: str) -> object:
         return {"true": True, "false": False}.get(text.lower(), text)
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, bool):
-            raise ValueError(self.wanted)
+            raise ValueError(self.expected)
         return value
 
 
@@ -92,7 +92,7 @@ class Choice:
     words: tuple[str, ...]
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         return f"one of {', '.join(self.words)}"
 
     def read(self, text: str) -> object:
@@ -100,7 +100,7 @@ class Choice:
 
     def check(self, value: object, folder: Path) -> object:
         if value not in self.words:
-            raise ValueError(self.wanted)
+            raise ValueError(self.expected)
         return value
 
 
@@ -108,14 +108,14 @@ class Choice:
 class ObjectName:
     """The name of an MQ object."""
 
-    wanted: str = "1 to 48 characters from A-Z a-z 0-9 . / _ %"
+    expected: str = "1 to 48 characters from A-Z a-z 0-9 . / _ %"
 
     def read(self, text: str) -> object:
         return text
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, str) or not is_name(value):
-            raise ValueError(self.wanted)
+            raise ValueError(self.expected)
         return value
 
 
@@ -123,11 +123,11 @@ class ObjectName:
 class SharingGroupName:
     """The name of a queue-sharing group, or nothing."""
 
-    wanted: str = "the name of a queue-sharing group (one to four of A-Z and 0-9, a letter first), or nothing"
+    expected: str = "the name of a queue-sharing group (one to four of A-Z and 0-9, a letter first), or nothing"
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, str) or not re.fullmatch("([A-Z][A-Z0-9]{0,3})?", value):
-            raise ValueError(self.wanted)
+            raise ValueError(self.expected)
         return value
 
     def read(self, text: str) -> object:
@@ -138,11 +138,11 @@ class SharingGroupName:
 class DatabaseAddress:
     """The address of a PostgreSQL database, or nothing."""
 
-    wanted: str = "the address of a PostgreSQL database (postgresql://user@host:5432/database), or nothing"
+    expected: str = "the address of a PostgreSQL database (postgresql://user@host:5432/database), or nothing"
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, str) or not re.fullmatch("(postgres(ql)?://.*)?", value):
-            raise ValueError(self.wanted)
+            raise ValueError(self.expected)
         return value
 
     def read(self, text: str) -> object:
@@ -153,7 +153,7 @@ class DatabaseAddress:
 class LoopbackHost:
     """An address that no other machine can reach: without TLS and users there is nothing to keep one out."""
 
-    wanted: str = "a loopback address: 127.0.0.1, ::1 or localhost"
+    expected: str = "a loopback address: 127.0.0.1, ::1 or localhost"
 
     def read(self, text: str) -> object:
         return text
@@ -166,7 +166,7 @@ class LoopbackHost:
         except ValueError:
             loopback = False
         if not loopback:
-            raise ValueError(self.wanted)
+            raise ValueError(self.expected)
         return value
 
 
@@ -177,7 +177,7 @@ class FilePath:
     optional: bool = False
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         return 'a path, or "" for none' if self.optional else "a path"
 
     def read(self, text: str) -> object:
@@ -185,7 +185,7 @@ class FilePath:
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, str) or "\0" in value or not (value or self.optional):
-            raise ValueError(self.wanted)
+            raise ValueError(self.expected)
         return folder / value if value else None
 
 
@@ -193,14 +193,14 @@ class FilePath:
 class FileMode:
     """The mode of a file, as `chmod` takes it: who may read and write it."""
 
-    wanted: str = 'octal digits in quotes, such as "0660"'
+    expected: str = 'octal digits in quotes, such as "0660"'
 
     def read(self, text: str) -> object:
         return text
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, str) or not re.fullmatch(r"0?[0-7]{3}", value):
-            raise ValueError(self.wanted)
+            raise ValueError(self.expected)
         return value
 
 
@@ -208,14 +208,14 @@ class FileMode:
 class GroupName:
     """The name or number of a group of the operating system; an empty text means none."""
 
-    wanted: str = 'the name or number of a group in quotes, or "" for none'
+    expected: str = 'the name or number of a group in quotes, or "" for none'
 
     def read(self, text: str) -> object:
         return text
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, str) or not re.fullmatch(r"[^\s:\0]*", value):
-            raise ValueError(self.wanted)
+            raise ValueError(self.expected)
         return value
 
 
@@ -224,30 +224,30 @@ class Several:
     """A list. In an environment variable, commas separate its elements."""
 
     element: Kind
-    wanted: str
+    expected: str
 
     def read(self, text: str) -> object:
         return [self.element.read(part.strip()) for part in text.split(",") if part.strip()]
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, list):
-            raise ValueError(self.wanted)
+            raise ValueError(self.expected)
         try:
             return tuple(self.element.check(part, folder) for part in value)
         except ValueError:
-            raise ValueError(self.wanted) from None
+            raise ValueError(self.expected) from None
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleName:
     """The dotted name of a Python module."""
 
-    wanted: str = "the dotted name of a module"
+    expected: str = "the dotted name of a module"
 
     def read(self, text: str) -> object:
         return text
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, str) or not all(part.isidentifier() for part in value.split(".")):
-            raise ValueError(self.wanted)
+            raise ValueError(self.expected)
         return value

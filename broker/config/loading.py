@@ -130,7 +130,7 @@ def _checked(known: Setting, value: object, source: str, place: str, folder: Pat
     try:
         return known.kind.check(value, folder)
     except ValueError:
-        raise ConfigError(source, place, f"wants {known.kind.wanted}, not {_shown(value)}") from None
+        raise ConfigError(source, place, f"wants {known.kind.expected}, not {_shown(value)}") from None
 
 
 def _shown(value: object) -> str:

@@ -32,10 +32,10 @@ from broker.core.message.rows import Rows
 from broker.core.names import opening
 from broker.core.names.definitions import SHARED, Define, Delete
 from broker.core.names.objects import Objects
-from broker.core.prepared import half as private_halves
+from broker.core.prepared import branches as prepared_branches
 from broker.core.prepared import sink as sinks
 from broker.core.prepared import unit as prepared_units
-from broker.core.prepared.half import PrivateHalves
+from broker.core.prepared.branches import PreparedBranches
 from broker.core.prepared.sinks import Sinks
 from broker.core.queues import locking, waiting
 from broker.core.queues.delayed.delays import Delays
@@ -84,7 +84,7 @@ class Manager:
         self.events = Events(self.ids, self.effects)
         self.consumers = Consumers(self.objects)
         self.sinks = Sinks()
-        self.halves = PrivateHalves()
+        self.branches = PreparedBranches()
         self.deliveries = Deliveries(self)
         self.delays = Delays()
         self.keys = KeyCount()
@@ -302,8 +302,8 @@ class Manager:
         if row.space in (sinks.SPACE, prepared_units.SPACE):
             self.sinks.load(row)
             return
-        if row.space == private_halves.SPACE:
-            self.halves.load(row)
+        if row.space == prepared_branches.SPACE:
+            self.branches.load(row)
             return
         defining.load_object(self.objects, self.triggers, row)
         if row.kind == "QMGR":

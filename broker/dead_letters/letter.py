@@ -157,11 +157,11 @@ def restored(message: Message, replays: int) -> tuple[MessageDescriptor, bytes]:
         folders, data = list(outer.folders), data[length:]
         ccsid = md.coded_char_set_id if outer.coded_char_set_id <= 0 else outer.coded_char_set_id
         md = replace(md, format=outer.format, encoding=outer.encoding, coded_char_set_id=ccsid)
-    told = decode(text for text in folders if read(text).name == FOLDER)
-    header = header_of(md, data, told)
+    reported = decode(text for text in folders if read(text).name == FOLDER)
+    header = header_of(md, data, reported)
     if header is not None:
         md, data = behind(md, header), data[MQDLH.SIZE :]
-    left = told.get(f"{FOLDER}.put_expiry")
+    left = reported.get(f"{FOLDER}.put_expiry")
     if isinstance(left, int) and left:
         md.expiry = left
     kept = [text for text in folders if read(text).name != FOLDER]

@@ -61,13 +61,13 @@ class DeadLetterQueue:
         self._opened.clear()
         await self._stack.__aexit__(kind, error, trace)
 
-    async def browse(self, wanted: Wanted) -> AsyncIterator[DeadLetter]:
+    async def browse(self, selection: Wanted) -> AsyncIterator[DeadLetter]:
         """The letters that are meant, in the order of the queue. Any other message on it is a foreign letter."""
         async for letter in self._letters():
-            if wanted(letter):
+            if selection(letter):
                 yield letter
 
-    async def retry(self, wanted: Wanted, *, to: str = "", force: bool = False) -> AsyncIterator[Outcome]:
+    async def retry(self, selection: Wanted, *, to: str = "", force: bool = False) -> AsyncIterator[Outcome]:
         """Put letters back to the queues they came from, or all to the queue `to`, as the messages that they were:
         without MQDLH and what was told of their failures, with their context, BackoutCount 0, and what was left of
         Expiry when they failed.
@@ -75,12 +75,12 @@ class DeadLetterQueue:
         It takes what is on the queue when it begins. A group goes as a whole, or stays where something of it is
         missing; so does a letter that was put back three times before. `force` takes both as they are.
         """
-        for letters in await self._chosen(wanted, together=True):
+        for letters in await self._chosen(selection, together=True):
             yield await self._retried(letters, to, force=force)
 
-    async def purge(self, wanted: Wanted) -> AsyncIterator[Outcome]:
+    async def purge(self, selection: Wanted) -> AsyncIterator[Outcome]:
         """Discard letters for good: of those that are on the queue when it begins, whatever is left of their groups."""
-        for letters in await self._chosen(wanted, together=False):
+        for letters in await self._chosen(selection, together=False):
             yield await self._moved(letters, None)
 
     async def _letters(self) -> AsyncIterator[DeadLetter]:
@@ -105,7 +105,7 @@ class DeadLetterQueue:
                 raise
             return []
 
-    async def _chosen(self, wanted: Wanted, *, together: bool) -> list[list[Member]]:
+    async def _chosen(self, selection: Wanted, *, together: bool) -> list[list[Member]]:
         """The letters that are meant, in the order of the queue; `together`: each with all of its group."""
         found: dict[Hashable, list[Member]] = {}
         meant: set[Hashable] = set()
@@ -113,7 +113,7 @@ class DeadLetterQueue:
             each = member(letter)
             group = group_of(each) if together else None
             key = group or each.token
-            if wanted(letter):
+            if selection(letter):
                 meant.add(key)
             elif group is None:
                 continue
@@ -166,7 +166,7 @@ class DeadLetterQueue:
 
     def _record(self, letter: Member, target: Queue | None) -> str:
         """Return the audit message."""
-        told = {
+        reported = {
             "event": "dead-letter-purged" if target is None else "dead-letter-retried",
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "by": process_user(),
@@ -174,7 +174,7 @@ class DeadLetterQueue:
             "from": self._queue.resolved_q_name,
             "to": None if target is None else target.name,
         }
-        return json.dumps(told)
+        return json.dumps(reported)
 
 
 def _objection(letters: Sequence[Member], to: str, *, force: bool) -> str:

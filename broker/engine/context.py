@@ -10,7 +10,7 @@ from broker.core.calls import damage
 from broker.core.calls.puts import handoff
 from broker.core.message.rows import Rows
 from broker.core.moment import Moment
-from broker.core.prepared import half as private_halves
+from broker.core.prepared import branches as prepared_branches
 from broker.engine.calls.answers import nobody
 from broker.engine.handlers.deliveries import DeliveryService
 from broker.engine.handlers.monitors import Monitors
@@ -95,7 +95,7 @@ class EngineContext:
             for entry in gets:
                 self.bodies.gone(entry)
         elif unit.shared is not None and unit.shared.loaded:
-            private_halves.returned(self.core, unit, self.moment())
+            prepared_branches.returned(self.core, unit, self.moment())
         self.perform()
         if committed:
             for entry in puts:
@@ -174,7 +174,7 @@ class EngineContext:
         under_way = bool(self._ended_waits)
         self._ended_waits += ended
         if not under_way:
-            self.slices.run(self._telling(), self._told)
+            self.slices.run(self._telling(), self._notified)
 
     def _telling(self) -> Iterator[None]:
         while self._ended_waits:
@@ -182,10 +182,10 @@ class EngineContext:
             waiter.owner.ended(reason)
             yield
 
-    def _told(self, error: Exception | None) -> None:
+    def _notified(self, error: Exception | None) -> None:
         if error is not None:
             mistake(error, "the end of a wait")
-            self.slices.run(self._telling(), self._told)  # the others
+            self.slices.run(self._telling(), self._notified)  # the others
 
     def end_waits(self) -> None:
         """Tell the gets that are still to be told that they wait no longer, at once: the queue manager ends."""

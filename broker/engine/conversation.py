@@ -15,7 +15,7 @@ from broker.core.calls.puts import distribution, placing
 from broker.core.calls.puts.distribution import DistributionList, ListPut
 from broker.core.calls.puts.keying import Duplicate
 from broker.core.calls.puts.put import Put
-from broker.core.explain.explaining import Wanted
+from broker.core.explain.explaining import ExplainSelection
 from broker.core.names import dynamic
 from broker.core.queues.effects import Grant
 from broker.core.queues.handles import Hconn, deleted
@@ -40,19 +40,19 @@ from broker.engine.handlers.leases import Leases
 from broker.engine.shared_queues import PutStep
 from broker.interface.port import (
     Call,
-    Delivery,
     Distribution,
-    Lease,
+    GetAnswer,
     Opened,
     PendingStarts,
     Placed,
     PlacedMany,
     Port,
+    StartLease,
 )
 from broker.mqi import checks
 from broker.mqi.constants.attributes import MQIA
 from broker.mqi.constants.options import MQGMO, MQOO
-from broker.mqi.delivery_fields import NO_TERMS, PutTerms
+from broker.mqi.delivery_fields import NO_EXTRAS, PutExtras
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
@@ -137,9 +137,9 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         md: MessageDescriptor | None,
         options: PutMessageOptions,
         data: bytes,
-        terms: PutTerms = NO_TERMS,
+        extras: PutExtras = NO_EXTRAS,
     ) -> Call[Placed]:
-        return self.call_order.in_order(Call(), self._put, hobj, md, options, data, terms)
+        return self.call_order.in_order(Call(), self._put, hobj, md, options, data, extras)
 
     def put1(
         self,
@@ -147,9 +147,9 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         md: MessageDescriptor | None,
         options: PutMessageOptions,
         data: bytes,
-        terms: PutTerms = NO_TERMS,
+        extras: PutExtras = NO_EXTRAS,
     ) -> Call[Placed]:
-        return self.call_order.in_order(Call(), self._put1, descriptor, md, options, data, terms)
+        return self.call_order.in_order(Call(), self._put1, descriptor, md, options, data, extras)
 
     def get(
         self,
@@ -158,7 +158,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         options: GetMessageOptions,
         max_length: int | None,
         delayed: bool = False,
-    ) -> Call[Delivery]:
+    ) -> Call[GetAnswer]:
         return self.call_order.after_own_writes(GetCall(self), self._get, hobj, md, options, max_length, delayed)
 
     def put_many(
@@ -174,7 +174,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
 
     def get_many(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
-    ) -> Call[list[Delivery]]:
+    ) -> Call[list[GetAnswer]]:
         call = GetManyCall(self, hobj, md, options, count)
         return self.call_order.after_own_writes(call, GetManyCall.make)
 
@@ -220,7 +220,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
     def trigger_wait(self, posts: int) -> Call[int]:
         return self.call_order.in_order(ReceivingCall(), partial(self.context.monitors.wait, self), posts)
 
-    def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]:
+    def trigger_take(self, q_name: str, limit: int) -> Call[list[StartLease]]:
         return self.call_order.in_order(HeldCall(self.leases.give_back_unclaimed), self.leases.take, q_name, limit)
 
     def trigger_done(self, leases: Sequence[int]) -> None:
@@ -334,15 +334,15 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         md: MessageDescriptor | None,
         options: PutMessageOptions,
         data: bytes,
-        terms: PutTerms,
+        extras: PutExtras,
     ) -> None:
         try:
             handle = self.hconn.handles.get(hobj) or self.hconn.handle(hobj)
             if isinstance(handle, DistributionList):
-                _check_no_terms(terms)
+                _check_no_extras(extras)
                 self._distribute(call, ListPut(handle, md, options, data))
             else:
-                self._place(call, Put(self.hconn, handle, handle.output_route(), md, options, data, terms=terms))
+                self._place(call, Put(self.hconn, handle, handle.output_route(), md, options, data, extras=extras))
         except MQError as error:
             self._put_failed(options, error)
             raise
@@ -419,25 +419,25 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         md: MessageDescriptor | None,
         options: PutMessageOptions,
         data: bytes,
-        terms: PutTerms,
+        extras: PutExtras,
     ) -> None:
         try:
             descriptor = checks.object_descriptor(descriptor)
             known = self.core.route_of_put1(self.hconn, descriptor)
             if known is not None:
                 last = self.hconn.last_put1(known)
-                self._place(call, Put(self.hconn, None, known, md, options, data, terms=terms, last_calls=last))
+                self._place(call, Put(self.hconn, None, known, md, options, data, extras=extras, last_calls=last))
                 return
             self._look_up_list(descriptor)
             handle = self.core.open(self.hconn, descriptor, MQOO.OUTPUT.value)
             try:
                 if isinstance(handle, DistributionList):
-                    _check_no_terms(terms)
+                    _check_no_extras(extras)
                     self._distribute(call, ListPut(handle, md, options, data, once=True))
                 else:
                     route = handle.output_route()
                     self.core.objects.know_route(descriptor, route)
-                    self._place(call, Put(self.hconn, None, route, md, options, data, terms=terms))
+                    self._place(call, Put(self.hconn, None, route, md, options, data, extras=extras))
             finally:
                 self.close_handle(handle)
         except MQError as error:
@@ -500,7 +500,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         group_id: bytes | None,
     ) -> None:
         q_name = checks.name(q_name)
-        wanted = Wanted(
+        wanted = ExplainSelection(
             checks.identifier(msg_id, "msg_id", MQRC.MSG_ID_ERROR),
             checks.identifier(correl_id, "correl_id", MQRC.CORREL_ID_ERROR),
             checks.identifier(group_id, "group_id", MQRC.GROUP_ID_ERROR),
@@ -530,8 +530,8 @@ def _answer_of(put: Put, entry: Entry, reason: int) -> Placed:
     return answer._replace(resolved_q_name=route.q_name, resolved_q_mgr_name=route.q_mgr_name)
 
 
-def _check_no_terms(terms: PutTerms) -> None:
-    if terms != NO_TERMS:
+def _check_no_extras(extras: PutExtras) -> None:
+    if extras != NO_EXTRAS:
         raise MQError(MQRC.OPTIONS_ERROR, "a put to a distribution list has no delivery instant, and no key")
 
 

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from broker.core.names.definitions import Change, Definition
     from broker.core.queues.unit import Unit
     from broker.engine.handlers.monitors import Monitors
-    from broker.engine.shared_queues import Group
+    from broker.engine.shared_queues import JoinableGroup
     from broker.interface.blocking import SyncConnection
     from broker.storage.store import Store
 
@@ -85,7 +85,7 @@ class QueueManager:
     `close`. One that is never closed ends with its event loop, and warns with the line where it was opened.
     """
 
-    def __init__(self, config: Config, store: Store, clock: Clock, group: Group | None = None) -> None:
+    def __init__(self, config: Config, store: Store, clock: Clock, group: JoinableGroup | None = None) -> None:
         self.config = config
         self.clock = clock
         self.name = config.queue_manager.name
@@ -119,7 +119,7 @@ class QueueManager:
         defaults: str | None = None,
         clock: Clock | None = None,
         store: Store | None = None,
-        group: Group | None = None,
+        group: JoinableGroup | None = None,
     ) -> QueueManager:
         """A queue manager to enter with `async with`, or to await: then `close` ends it.
 
@@ -525,12 +525,12 @@ def _store_for(config: Config, clock: Clock) -> Store:
     return LogStore(own.data, name=own.name, clock=clock, settings=settings)
 
 
-def _group_for(config: Config) -> Group | None:
+def _group_for(config: Config) -> JoinableGroup | None:
     """The queue-sharing group that the configuration names. What fills it in is above the engine: found by its name."""
     own = config.queue_sharing_group
     if not own.name:
         return None
-    group: Group = import_module("broker.sharing.members.group").QueueSharingGroup(own.name, own.dsn, own.lease)
+    group: JoinableGroup = import_module("broker.sharing.members.group").QueueSharingGroup(own.name, own.dsn, own.lease)
     return group
 
 

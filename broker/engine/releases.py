@@ -46,7 +46,7 @@ class Releases:
         self._at: float | None = None  # when it is due, monotonic seconds
         self._running = False  # messages are being released: the timer is set after that
         self._ended = False
-        self._told_steps = context.clock.tell_steps(self.look)
+        self._reported_steps = context.clock.tell_steps(self.look)
 
     def keep(self, postponed: Iterable[tuple[Entry, float | None]]) -> None:
         """Keep the time of messages that are delayed now; release what need not be delayed at all."""
@@ -66,7 +66,7 @@ class Releases:
         if wait is None:
             self._cancel()
             return
-        if delays.follows_wall and not self._told_steps:
+        if delays.follows_wall and not self._reported_steps:
             wait = min(wait, LOOK_SECONDS)
         at = moment.tick + wait
         if self._at is None or at < self._at or self._at < moment.tick:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from broker.core.claims.claiming import Limits
     from broker.core.deliveries.service import Service
     from broker.core.deliveries.steps import Ending, Step
-    from broker.core.explain.explaining import Wanted
+    from broker.core.explain.explaining import ExplainSelection
     from broker.core.message.entry import Entry
     from broker.core.message.rows import Rows
     from broker.core.names.definitions import Change
     from broker.core.names.routes import Route
-    from broker.core.prepared.publishing import Winner
-    from broker.core.prepared.staging import Piece
+    from broker.core.prepared.publishing import PublishedUnit
+    from broker.core.prepared.staging import StagedPiece
     from broker.core.prepared.unit import UnitName
     from broker.core.queues.handles import Handle
     from broker.core.queues.message_queue import MessageQueue
@@ -36,8 +36,15 @@ if TYPE_CHECKING:
     from broker.engine.conversation import Conversation
     from broker.engine.manager import QueueManager
     from broker.engine.tags import TagUse
-    from broker.interface.claims.claims import ConsumerState, Cut, Publication, QueueRange, Registration, Staged
-    from broker.interface.claims.claims import Wanted as WantedInRange
+    from broker.interface.claims.claims import (
+        BrowseSelection,
+        ConsumerState,
+        Cut,
+        Publication,
+        QueueRange,
+        Registration,
+        Staged,
+    )
     from broker.interface.port import Call, Opened
     from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply
@@ -66,7 +73,7 @@ class GroupError(Exception):
     """The queue-sharing group cannot be joined, or is lost; the text says why, and what to do."""
 
 
-class Group(Protocol):
+class JoinableGroup(Protocol):
     """A queue-sharing group that a queue manager is to join (`broker.QueueSharingGroup`)."""
 
     @property
@@ -139,20 +146,20 @@ class SharedUnits(Protocol):
     """Units of work that touch shared queues (`Unit.shared`)."""
 
     def commit(self, call_order: CallOrder, unit: Unit, then: Done, rows: Rows | None = None) -> None:
-        """Commit a unit, and settle it; then tell the outcome. `rows` are those of its private half, where it is frozen
-        already.
+        """Commit a unit, and settle it; then tell the outcome. `rows` are those of its prepared branch, where it is
+        frozen already.
         """
 
     def back_out(self, call_order: CallOrder, unit: Unit, then: Done) -> None:
         """Back a unit out that is not frozen yet: calls of its connection may still be at the database. Its private
-        half goes with it. Settle it; then tell the outcome.
+        branch goes with it. Settle it; then tell the outcome.
         """
 
     def resolved(self, id: UUID, *, committed: bool) -> None:
-        """An administrator has decided about the private half of a unit that was in doubt."""
+        """An administrator has decided about the prepared branch of a unit that was in doubt."""
 
 
-class SharedReturns(Protocol):
+class SharedReturned(Protocol):
     """Messages got from shared queues that go back."""
 
     def give_back(self, call_order: CallOrder, entries: Sequence[Entry]) -> None:
@@ -240,7 +247,7 @@ class SharedClaims(Protocol):
     async def queue_ranges(self, q_names: Sequence[str]) -> list[QueueRange]:
         """Return the ranges of shared queues that can be read now."""
 
-    async def browse_range(self, q_name: str, after: int, last: int, wanted: WantedInRange, longest: int) -> bytes:
+    async def browse_range(self, q_name: str, after: int, last: int, selection: BrowseSelection, longest: int) -> bytes:
         """Messages of a queue, as many as go into a frame of so many bytes."""
 
     async def browse_cuts(self, q_name: str, after: int, last: int, messages: int, size: int) -> list[Cut]:
@@ -256,10 +263,10 @@ class SharedSinks(Protocol):
     async def ledger(self, name: str) -> tuple[str, int] | None:
         """The query of a sink, and its last batch."""
 
-    async def stage(self, piece: Piece) -> Staged:
+    async def stage(self, piece: StagedPiece) -> Staged:
         """A piece of a unit, for shared queues."""
 
-    async def publish(self, name: str, batch: int, query: str | None, winners: Sequence[Winner]) -> Publication:
+    async def publish(self, name: str, batch: int, query: str | None, winners: Sequence[PublishedUnit]) -> Publication:
         """Decide a batch."""
 
     async def discard(self, names: Sequence[UnitName]) -> int:
@@ -301,7 +308,7 @@ class IgqAgent(Protocol):
 class SharedExplaining(Protocol):
     """Explanations of what becomes of messages of shared queues."""
 
-    async def explain(self, route: Route, wanted: Wanted) -> Explanation:
+    async def explain(self, route: Route, selection: ExplainSelection) -> Explanation:
         """Explain why the shared queue of a route gives a message, or does not."""
 
 
@@ -370,7 +377,7 @@ class SharedQueues(Protocol):
     def units(self) -> SharedUnits: ...
 
     @property
-    def returns(self) -> SharedReturns: ...
+    def returned(self) -> SharedReturned: ...
 
     @property
     def triggering(self) -> SharedTriggering: ...

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from broker.groups.status import Kept, Status, StatusForm, StatusInfo
+    from broker.groups.status import GroupStatus, Kept, StatusForm, StatusInfo
     from broker.interface import Connection, Queue
 
 _STATUS_OPTIONS = MQOO.INPUT_EXCLUSIVE | MQOO.BROWSE | MQOO.OUTPUT | MQOO.FAIL_IF_QUIESCING
@@ -53,7 +53,7 @@ class Resumable:
         self._unit = UnitOfWork(connection, "a resumable group")  # which nobody is inside: its calls name syncpoint
         self._interrupted = False  # nobody knows how far the unit of work has come
         self._queue: Queue
-        self._status: Status
+        self._status: GroupStatus
         self._handles: AsyncExitStack
 
     @property

@@ -67,7 +67,7 @@ class Kept(NamedTuple):
     persistence: int
 
 
-class Status(Protocol):
+class GroupStatus(Protocol):
     """The keeper of the status of one group at a time."""
 
     async def read(self) -> Kept | None:
@@ -168,7 +168,7 @@ class SegmentedStatus:
             self._complete = None
 
 
-def status_on(queue: Queue, form: StatusForm) -> Status:
+def status_on(queue: Queue, form: StatusForm) -> GroupStatus:
     """The status kept in that form; ValueError for another."""
     if form == "message":
         return MessageStatus(queue)

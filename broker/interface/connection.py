@@ -19,13 +19,13 @@ from broker.interface.message import PutResult, known_reason
 from broker.interface.options import answered_later, flags, get_options, put_options
 from broker.interface.port import answer, unit_gone
 from broker.interface.properties import with_properties
+from broker.interface.put_extras import put_extras
 from broker.interface.queue import Queue
-from broker.interface.terms import put_terms
 from broker.interface.units import UnitOfWork, entered
 from broker.interface.watching import watched
 from broker.mqi.constants.connections import MQSTAT
 from broker.mqi.constants.options import MQGMO, MQPMO
-from broker.mqi.delivery_fields import NO_TERMS, HandlingTerms
+from broker.mqi.delivery_fields import NO_EXTRAS, ServiceOptions
 from broker.mqi.errors import CommandFailedError, MQError
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from broker.interface.batches.read_ahead import ReadAhead
     from broker.interface.data import Data
     from broker.interface.port import Call, Opened, Port
+    from broker.interface.put_extras import PutArguments
     from broker.interface.tagging import Tagging
-    from broker.interface.terms import Terms
     from broker.interface.units import Guard
     from broker.interface.watching import Watch
     from broker.mqi.explanations import Explanation
     from broker.mqi.layouts.folders import Value
     from broker.mqi.replies import CommandReply
-    from broker.unclosed import Place
+    from broker.unclosed import SourceLine
 
 
 _OPEN_FORMS: Final = "MQOO flags, such as MQOO.INPUT_SHARED | MQOO.OUTPUT"
@@ -75,7 +75,7 @@ class Connection:
 
     def __init__(self, port: Port, tagging: Tagging | None = None) -> None:
         self.port = port
-        self.opened_at: Place | None = None  # the line of the program, where one has asked for it
+        self.opened_at: SourceLine | None = None  # the line of the program, where one has asked for it
         self._loop: asyncio.AbstractEventLoop | None = None  # until it is closed by who has awaited it
         self._tagging = tagging
         self.unit: UnitOfWork | None = None  # the unit_of_work() that is open, whoever entered it
@@ -121,13 +121,13 @@ class Connection:
         *,
         persistence: int | None = None,
         properties: Mapping[str, Value] | None = None,
-        **terms: Unpack[Terms],
+        **extras: Unpack[PutArguments],
     ) -> PutResult:
         """Open, put one message, close (MQPUT1). The defaults of its queue are not known before: a put that does not
         say ASYNC_RESPONSE is synchronous, and so is one outside syncpoint that does not say NOT_PERSISTENT. `delay`,
         `deliver_at`, `key` and `window` are as with `Queue.put`.
         """
-        wanted = put_terms(terms) if terms else NO_TERMS
+        wanted = put_extras(extras) if extras else NO_EXTRAS
         md, body = prepared(data, md, persistence)
         pmo = self.put_options(options)
         od = descriptor(name)
@@ -235,12 +235,12 @@ class Connection:
         order_by: str | None = None,
         total: int | None = None,
         rate: float | None = None,
-        options: HandlingTerms | None = None,
+        options: ServiceOptions | None = None,
     ) -> Deliveries:
         """`async with connection.deliveries("ORDERS") as deliveries:` takes messages together with the trigger starts
         that they count, each in a unit of work of its own; `order_by`, `total` and `rate` go before those of `options`.
         """
-        options = options or HandlingTerms()
+        options = options or ServiceOptions()
         return Deliveries(
             self.port,
             q_name,

@@ -17,7 +17,7 @@ from broker.mqi.structures import MessageDescriptor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from broker.interface.port import Delivery, Distribution, Opened, Placed
+    from broker.interface.port import Distribution, GetAnswer, Opened, Placed
     from broker.mqi.layouts.folders import Value
     from broker.mqi.structures import ResponseRecord
 
@@ -39,7 +39,7 @@ class Message:
 
     __slots__ = ("_delivery", "_md", "_opened", "_properties")
 
-    def __init__(self, delivery: Delivery, opened: Opened | None = None) -> None:
+    def __init__(self, delivery: GetAnswer, opened: Opened | None = None) -> None:
         self._delivery = delivery
         self._opened = opened
         self._md: MessageDescriptor | None = None
@@ -232,7 +232,7 @@ class PutResult:
         return "<PutResult to come>" if self._placed is None else f"<PutResult {self._placed.msg_id.hex()}>"
 
 
-def _descriptor(delivery: Delivery) -> MessageDescriptor:
+def _descriptor(delivery: GetAnswer) -> MessageDescriptor:
     md = MessageDescriptor(
         msg_id=delivery.msg_id,
         correl_id=delivery.correl_id,

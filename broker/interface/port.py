@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from broker.interface.claims.claim_port import ClaimPort
 from broker.interface.handlers.delivery_port import HandlingPort
-from broker.mqi.delivery_fields import NO_TERMS, PutTerms
+from broker.mqi.delivery_fields import NO_EXTRAS, PutExtras
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQCC, MQRC
 
@@ -51,28 +51,28 @@ class Call(asyncio.Future[T]):
     receives = False
     """True if the answer brings something to be taken: `take` does something."""
 
-    told: Callable[[], None] | None = None
+    notify: Callable[[], None] | None = None
     """Called once when the call is answered or cancelled: in that step, which it must not lead away from, where the
     callbacks of a future wait for the next turn of the event loop.
     """
 
     def set_result(self, result: T) -> None:
         super().set_result(result)
-        if (told := self.told) is not None:
-            self.told = None  # so that it and the call do not keep each other
-            told()
+        if (notify := self.notify) is not None:
+            self.notify = None  # so that it and the call do not keep each other
+            notify()
 
     def set_exception(self, exception: type | BaseException) -> None:
         super().set_exception(exception)
-        if (told := self.told) is not None:
-            self.told = None
-            told()
+        if (notify := self.notify) is not None:
+            self.notify = None
+            notify()
 
     def cancel(self, msg: Any = None) -> bool:
         cancelled = super().cancel(msg)
-        if cancelled and (told := self.told) is not None:
-            self.told = None
-            told()
+        if cancelled and (notify := self.notify) is not None:
+            self.notify = None
+            notify()
         return cancelled
 
     def take(self) -> None:
@@ -202,7 +202,7 @@ def behind_stopped() -> MQError:
     return MQError(MQRC.OPERATION_NOT_ALLOWED, "a message before these was not put")
 
 
-class Delivery(NamedTuple):
+class GetAnswer(NamedTuple):
     """The answer to MQGET. `length` is the whole length of the message, `data` what fits the caller's buffer,
     `properties` the packed properties for the mapping (`broker.mqi.layouts.rfh2`).
     """
@@ -248,7 +248,7 @@ class PendingStarts(NamedTuple):
     queues: list[PendingQueue]
 
 
-class Lease(NamedTuple):
+class StartLease(NamedTuple):
     """One start, taken from a queue's TriggerPendingCount: `trigger` is the MQTMC2 of 732 bytes."""
 
     id: int
@@ -307,13 +307,13 @@ class Port(ClaimPort, HandlingPort):
         md: MessageDescriptor | None,
         options: PutMessageOptions,
         data: bytes,
-        terms: PutTerms = NO_TERMS,
+        extras: PutExtras = NO_EXTRAS,
     ) -> Call[Placed]:
         """MQPUT of `data`, for whose descriptor None stands for the defaults. Outside syncpoint it is answered when the
         message is durable, if it is persistent. Q_FULL (2053), PUT_INHIBITED (2051), STORAGE_MEDIUM_FULL (2192) and
         others.
         """
-        return self.forward("put", hobj, md, options, data, terms)
+        return self.forward("put", hobj, md, options, data, extras)
 
     def put1(
         self,
@@ -321,10 +321,10 @@ class Port(ClaimPort, HandlingPort):
         md: MessageDescriptor | None,
         options: PutMessageOptions,
         data: bytes,
-        terms: PutTerms = NO_TERMS,
+        extras: PutExtras = NO_EXTRAS,
     ) -> Call[Placed]:
         """MQPUT1: as `put`, to the queue that `descriptor` names; besides, what `open` raises."""
-        return self.forward("put1", descriptor, md, options, terms, data)
+        return self.forward("put1", descriptor, md, options, extras, data)
 
     def get(
         self,
@@ -333,7 +333,7 @@ class Port(ClaimPort, HandlingPort):
         options: GetMessageOptions,
         max_length: int | None,
         delayed: bool = False,
-    ) -> Call[Delivery]:
+    ) -> Call[GetAnswer]:
         """MQGET into a buffer of `max_length` bytes, None for one that is long enough. With WAIT it is answered after
         WaitInterval milliseconds at the latest. NO_MSG_AVAILABLE (2033), TRUNCATED_MSG_FAILED (2080), GET_INHIBITED
         (2016) and others. `delayed`: delayed messages are seen as if their instant had come. `abandon`
@@ -358,7 +358,7 @@ class Port(ClaimPort, HandlingPort):
 
     def get_many(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
-    ) -> Call[list[Delivery]]:
+    ) -> Call[list[GetAnswer]]:
         """Get up to `count` messages, of those there now and at most GET_MANY_MAX; wait, if `options` say so, for the
         first only. Outside syncpoint they are removed by one implicit unit of work. `abandon` puts all of them back.
         """
@@ -433,7 +433,7 @@ class Port(ClaimPort, HandlingPort):
         """Wait until there have been more posts than `posts`: how many there are. `abandon` ends the wait."""
         return self.forward("trigger_wait", posts)
 
-    def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]:
+    def trigger_take(self, q_name: str, limit: int) -> Call[list[StartLease]]:
         """Take up to `limit` starts of a queue; perhaps none. `abandon` makes them pending again."""
         return self.forward("trigger_take", q_name, limit)
 

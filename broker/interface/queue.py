@@ -14,11 +14,11 @@ from broker.interface.message import Message, PutResult, known_reason
 from broker.interface.options import answered_later
 from broker.interface.port import answer
 from broker.interface.properties import with_properties
-from broker.interface.terms import each_put_terms, put_terms
+from broker.interface.put_extras import each_put_extras, put_extras
 from broker.interface.units import in_unit
 from broker.mqi.constants.attribute_values import MQREADA
 from broker.mqi.constants.options import MQCO, MQOO
-from broker.mqi.delivery_fields import NO_TERMS
+from broker.mqi.delivery_fields import NO_EXTRAS
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from broker.interface.connection import Connection
     from broker.interface.data import Data, Item
     from broker.interface.port import Opened
-    from broker.interface.terms import Terms
+    from broker.interface.put_extras import PutArguments
     from broker.mqi.layouts.folders import Value
     from broker.mqi.structures import ResponseRecord
 
@@ -113,7 +113,7 @@ class Queue:
         *,
         persistence: int | None = None,
         properties: Mapping[str, Value] | None = None,
-        **terms: Unpack[Terms],
+        **extras: Unpack[PutArguments],
     ) -> PutResult:
         """Put a message (MQPUT). Text is sent as UTF-8, MQSTR.
 
@@ -125,12 +125,12 @@ class Queue:
         others, Q_FULL (2053), PUT_INHIBITED (2051), MSG_TOO_BIG_FOR_Q (2030).
 
         `delay`, `deliver_at`, `key` and `window` say when the message is available, and which key tells a repeated put
-        from a new one (`Terms`); the result has `deliver_at` and `duplicate`. These raise ValueError, EXPIRY_ERROR
-        (2013) for a message that would be expired by then, OBJECT_IN_USE (2042) for a key that is in another unit of
-        work, RESOURCE_PROBLEM (2102) for one key too many, OPTIONS_ERROR (2046) where the queue is not of this queue
-        manager.
+        from a new one (`PutArguments`); the result has `deliver_at` and `duplicate`. These raise ValueError,
+        EXPIRY_ERROR (2013) for a message that would be expired by then, OBJECT_IN_USE (2042) for a key that is in
+        another unit of work, RESOURCE_PROBLEM (2102) for one key too many, OPTIONS_ERROR (2046) where the queue is not
+        of this queue manager.
         """
-        wanted = put_terms(terms) if terms else NO_TERMS
+        wanted = put_extras(extras) if extras else NO_EXTRAS
         md, body = prepared(data, md, persistence)
         connection = self._connection
         pmo = connection.put_options(options)
@@ -157,7 +157,7 @@ class Queue:
         *,
         persistence: int | None = None,
         keys: Iterable[str | bytes | None] | None = None,
-        **terms: Unpack[Terms],
+        **extras: Unpack[PutArguments],
     ) -> list[PutResult]:
         """Put messages one after the other, with the same options, in few calls: each is data, or a pair of data and
         the descriptor to use instead of `md`.
@@ -176,10 +176,10 @@ class Queue:
         """
         messages = many(messages, md)
         pmo = self._connection.put_options(options)
-        if keys is not None or terms:
-            return await self._put_singly(messages, md, options, persistence, each_put_terms(terms, keys))
+        if keys is not None or extras:
+            return await self._put_singly(messages, md, options, persistence, each_put_extras(extras, keys))
         if int(pmo.options) & ASYNC_RESPONSE or self.opened.distribution.records:
-            return await self._put_singly(messages, md, options, persistence, each_put_terms(terms, None))
+            return await self._put_singly(messages, md, options, persistence, each_put_extras(extras, None))
         batch = BatchPuts(self._connection, self.opened, options)
         return await batch.put(each_prepared(messages, md, persistence))
 
@@ -189,12 +189,12 @@ class Queue:
         md: MessageDescriptor | None,
         options: PutMessageOptions | int,
         persistence: int | None,
-        terms: Iterator[Terms],
+        extras: Iterator[PutArguments],
     ) -> list[PutResult]:
         results: list[PutResult] = []
         for number, each in enumerate(messages):
             data, own = pair(each, number) if isinstance(each, tuple) else (each, md)
-            wanted = next(terms, None)
+            wanted = next(extras, None)
             if wanted is None:
                 raise ValueError(f"keys has {number}, and there are more messages")
             try:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from broker.interface.connection import Connection
     from broker.interface.message import Message
-    from broker.interface.port import Call, Delivery, Placed
+    from broker.interface.port import Call, GetAnswer, Placed
 
 T = TypeVar("T")
 
@@ -77,12 +77,12 @@ class UnitOfWork:
             to = placed.distribution
             self.puts += 1 if to is NO_LIST else len(to.records) - to.invalid_dest_count
 
-    def count_get(self, options: int, delivery: Delivery) -> None:
+    def count_get(self, options: int, delivery: GetAnswer) -> None:
         """A get with these options has brought this message."""
         if in_unit(int(options), delivery):
             self.gets += 1
 
-    def count_gets(self, options: int, deliveries: Sequence[Delivery]) -> None:
+    def count_gets(self, options: int, deliveries: Sequence[GetAnswer]) -> None:
         """A batch of gets has."""
         for each in deliveries:
             self.count_get(options, each)
@@ -186,7 +186,7 @@ class UnitOfWork:
         return f"<UnitOfWork of {_counted(self.puts, 'put')} and {_counted(self.gets, 'get')}>"
 
 
-def in_unit(options: int, delivery: Delivery) -> bool:
+def in_unit(options: int, delivery: GetAnswer) -> bool:
     """True if a message that a get with these options has brought is in a unit of work."""
     return bool(options & _SYNCPOINT or (options & _IF_PERSISTENT and delivery.persistence))
 

@@ -130,9 +130,9 @@ if TYPE_CHECKING:
     from broker.mqi.constants.subscriptions import MQSUB as MQSUB
     from broker.mqi.delivery_fields import Became as Became
     from broker.mqi.delivery_fields import Failure as Failure
-    from broker.mqi.delivery_fields import HandlingTerms as HandlingTerms
     from broker.mqi.delivery_fields import Outcome as Outcome
-    from broker.mqi.delivery_fields import PutTerms as PutTerms
+    from broker.mqi.delivery_fields import PutExtras as PutExtras
+    from broker.mqi.delivery_fields import ServiceOptions as ServiceOptions
     from broker.mqi.delivery_fields import Settled as Settled
     from broker.mqi.delivery_fields import Settlement as Settlement
     from broker.mqi.delivery_fields import check_seconds as check_seconds
@@ -265,9 +265,9 @@ _NAMES = {
     "delivery_fields": (
         "Became",
         "Failure",
-        "HandlingTerms",
         "Outcome",
-        "PutTerms",
+        "PutExtras",
+        "ServiceOptions",
         "Settled",
         "Settlement",
         "check_seconds",
@@ -354,6 +354,9 @@ _NAMES = {
 
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
+_RENAMED = {"HandlingTerms": "ServiceOptions", "PutTerms": "PutExtras"}
+"""Old names, which warn until they go."""
+
 __all__ = sorted(_MODULES)
 
 
@@ -361,6 +364,10 @@ if not TYPE_CHECKING:  # type checkers would take it that any name is there
 
     def __getattr__(name: str) -> object:
         module = _MODULES.get(name)
+        if name in _RENAMED:
+            from broker.deprecated import warn_of_name  # seldom used
+
+            return warn_of_name(name, _RENAMED[name], globals().get(_RENAMED[name]) or __getattr__(_RENAMED[name]))
         if module is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(f"{__name__}.{module}"), name)

@@ -39,7 +39,7 @@ TRACEBACK_BYTES: Final = 4096
 """The bytes in UTF-8 that are kept of the fields of a failure."""
 
 
-class PutTerms(NamedTuple):
+class PutExtras(NamedTuple):
     """The options of a put beyond those of the MQI; at most one of `delay` and `deliver_at` is above 0.
 
     `delay` is in seconds, and follows the monotonic clock; `deliver_at` in seconds since 1970, of the wall clock. `key`
@@ -53,11 +53,11 @@ class PutTerms(NamedTuple):
     window: float | None = WINDOW
 
 
-NO_TERMS: Final = PutTerms()
+NO_EXTRAS: Final = PutExtras()
 
 
-class HandlingTerms(NamedTuple):
-    """The terms on which the deliveries of a queue are handled (handlers rules 1.3, 2.1, 6, 7.1).
+class ServiceOptions(NamedTuple):
+    """The options with which a queue is served (handlers rules 1.3, 2.1, 6, 7.1).
 
     - `handler`: who handles them, for people: `module:function`.
     - `attempts`: after how many charged attempts a message is given up; 0: BOTHRESH of the queue where it is above 0,
@@ -98,7 +98,7 @@ class HandlingTerms(NamedTuple):
 
 
 ATTEMPTS: Final = 18
-"""The attempts of a message whose terms and whose queue say nothing."""
+"""The attempts of a message whose service and whose queue say nothing."""
 
 
 @unique
@@ -108,7 +108,7 @@ class Outcome(IntEnum):
     DONE = 0  # the handler has returned: commit
     FAILED = 1  # it raised: charged, and tried again after the backoff, unless that was the last attempt
     REJECTED = 2  # it raised Reject, or what is never tried again: a dead letter at once
-    UNREADABLE = 3  # nobody could read it: a dead letter at once, unless the terms say otherwise
+    UNREADABLE = 3  # nobody could read it: a dead letter at once, unless the options say otherwise
     LATER = 4  # it raised Later
     RETURNED = 5  # it did not begin, or was cancelled by a stop: nothing has happened
 

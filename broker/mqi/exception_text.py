@@ -64,7 +64,7 @@ def traceback_of(error: BaseException, size: int = TRACEBACK_BYTES, trace: Trace
     """The end of an exception's traceback, as Python shows it, at most so many bytes; `trace` in place of its own."""
     if size <= 0:
         return ""
-    left = _Left(EXCEPTIONS_MAX)
+    left = _ShownLeft(EXCEPTIONS_MAX)
     try:
         return tail("".join(_chain(error, left, 0, trace)), size)
     except Exception as wrong:
@@ -83,7 +83,7 @@ def log_exception(
         logger.handle(record)
 
 
-class _Left:
+class _ShownLeft:
     """The number of exceptions that may still be shown."""
 
     __slots__ = ("count",)
@@ -92,7 +92,7 @@ class _Left:
         self.count = count
 
 
-def _chain(error: BaseException, left: _Left, depth: int, trace: TracebackType | None = None) -> Iterator[str]:
+def _chain(error: BaseException, left: _ShownLeft, depth: int, trace: TracebackType | None = None) -> Iterator[str]:
     """Yield the causes of an exception, the oldest first, and the exception itself."""
     links: list[tuple[BaseException, str]] = [(error, "")]
     while len(links) <= CHAIN_MAX:
@@ -117,7 +117,7 @@ def _chain(error: BaseException, left: _Left, depth: int, trace: TracebackType |
             yield links[place][1]
 
 
-def _single(error: BaseException, trace: TracebackType | None, left: _Left, depth: int) -> Iterator[str]:
+def _single(error: BaseException, trace: TracebackType | None, left: _ShownLeft, depth: int) -> Iterator[str]:
     if trace is not None:
         yield "Traceback (most recent call last):\n"
         yield from _frames(trace)
@@ -144,7 +144,7 @@ def _notes(error: BaseException) -> Iterator[str]:
                 yield f"{head(note, _LINE)}\n"
 
 
-def _group(group: BaseExceptionGroup[Any], left: _Left, depth: int) -> Iterator[str]:
+def _group(group: BaseExceptionGroup[Any], left: _ShownLeft, depth: int) -> Iterator[str]:
     """The exceptions of a group, each indented."""
     if depth >= GROUP_DEPTH:
         yield "  | ... and deeper ones\n"

@@ -93,7 +93,7 @@ async def run(
     """
     watch = watch or DaemonWatch()
     signals = EndSignals(watch, config.queue_manager.quiesce_timeout, END_GRACE)
-    with _hangups_ignored(), signals.heeded():
+    with _hangups_ignored(), signals.handled():
         async with _open(config) as manager:
             done = 0
             for path in config.queue_manager.startup:

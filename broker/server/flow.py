@@ -2,7 +2,7 @@
 
 1. A line holds the calls that are under way on it with what they were called with, their answers until they are
    written, and the frame that is coming in, in its whole length from its first bytes on. While that is more than
-   `in_flight_bytes` nothing more is heeded or read of it.
+   `in_flight_bytes` nothing more is handled or read of it.
 2. All lines together hold `server_bytes`. Beyond that a line waits with what it sends, unless it holds next to nothing
    (`FREE_BYTES`): so whoever makes small calls is served whatever others do.
 3. A frame that has no room waits, unread, until there is. One long frame at a time needs none, so that a message longer
@@ -30,7 +30,7 @@ WAITING_WEIGHT: Final = 1024
 """Of a call that waits, beside a long descriptor."""
 
 
-class Reserve:
+class MemoryReserve:
     """The memory that all lines of a server hold, and who waits until that is less."""
 
     def __init__(self, limit: int) -> None:
@@ -86,7 +86,7 @@ class Reserve:
 class Flow(Room):
     """The memory that one line holds. `go_on` is called when it may hold more again."""
 
-    def __init__(self, limit: int, reserve: Reserve, go_on: Callable[[], None]) -> None:
+    def __init__(self, limit: int, reserve: MemoryReserve, go_on: Callable[[], None]) -> None:
         self.weight = 0
         self.answers = 0  # of it: messages that were got, and are not written yet
         self._limit = limit

@@ -1,7 +1,7 @@
 """The input of a line: bytes, cut into frames, which are handled as fast as there is room for their effects.
 
-Frames are heeded in slices: however many came at once, the event loop is not held for them. Where there is no room
-(`flow`), frames that have come in are not heeded and no more are read. A client has `frame_timeout` seconds to send a
+Frames are handled in slices: however many came at once, the event loop is not held for them. Where there is no room
+(`flow`), frames that have come in are not handled and no more are read. A client has `frame_timeout` seconds to send a
 frame that it has begun.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FRAMES_AT_ONCE: Final = 256
-_FRAMES_A_STEP: Final = 8  # of small calls: so many are heeded between two looks at the clock
+_FRAMES_A_STEP: Final = 8  # of small calls: so many are handled between two looks at the clock
 _SMALL_BYTES: Final = 4096
 _QUICK: Final = frozenset({Verb.PUT.value, Verb.PUT1.value, Verb.GET.value, Verb.TAKEN.value})
 
@@ -51,36 +51,36 @@ class Intake:
             self._endpoint.feed(data)
         else:
             self._endpoint.unread = data
-        if self._flow.heeding:
+        if self._flow.handling:
             return
         if self._flow.weight > FREE_BYTES and self._flow.full:
             self.regulate()
         else:
-            self._heed()
+            self._handle()
 
     def end(self) -> None:
         """The line is gone."""
         cancel_timer(self._frame_timer)
 
-    def _heed(self) -> None:
-        """Heed frames that are here, for the time of a slice now, and write what is answered by then."""
+    def _handle(self) -> None:
+        """Handle frames that are here, for the time of a slice now, and write what is answered by then."""
         replies = self._session.replies
         replies.due = True
-        if self._heed_some(_FRAMES_AT_ONCE, self._clock.monotonic() + SLICE_SECONDS):
-            self._flow.heeding = True
-            self._session.manager.slices.run(self._rest(), self._rest_heeded)
+        if self._handle_some(_FRAMES_AT_ONCE, self._clock.monotonic() + SLICE_SECONDS):
+            self._flow.handling = True
+            self._session.manager.slices.run(self._rest(), self._rest_handled)
             self.regulate()
         elif self._admitted or self._endpoint.unread or self._flow.weight > FREE_BYTES:
-            self._heeded()
+            self._handled()
         replies.due = False
         if replies.to_answer or replies.parts or replies.streams or not self.reading or self._flow.held_back:
             replies.flush()
 
     def _rest(self) -> Work:
-        while self._heed_some(_FRAMES_A_STEP, 0.0):
+        while self._handle_some(_FRAMES_A_STEP, 0.0):
             yield
 
-    def _heed_some(self, most: int, until: float) -> bool:
+    def _handle_some(self, most: int, until: float) -> bool:
         """Handle up to so many frames, until this time. True if others are to follow later."""
         flow, endpoint, transport = self._flow, self._endpoint, self._session.transport
         start, others = self._session.calls.start, self._session.others
@@ -118,14 +118,14 @@ class Intake:
             self._session.peer, verb, conversation, number, self._endpoint.length,
         )  # fmt: skip
 
-    def _rest_heeded(self, _: Exception | None) -> None:
-        self._heeded()
+    def _rest_handled(self, _: Exception | None) -> None:
+        self._handled()
         if self._session.replies.due:
             self._session.replies.flush()
 
-    def _heeded(self) -> None:
-        """All frames are heeded, or what they have led to must go first."""
-        self._flow.heeding = False
+    def _handled(self) -> None:
+        """All frames are handled, or what they have led to must go first."""
+        self._flow.handling = False
         if self._admitted and self._frame_is_new:
             self._admitted = False
             self._flow.arrived()
@@ -141,11 +141,11 @@ class Intake:
 
     def go_on(self) -> None:
         """There is room again, or may be."""
-        if self._session.transport.is_closing() or self._flow.heeding:
+        if self._session.transport.is_closing() or self._flow.handling:
             return
         self._flow.wake()
         if self._endpoint.wanted and self._endpoint.wanted <= self._endpoint.kept and not self._flow.full:
-            self._heed()
+            self._handle()
         else:
             self.regulate()
 
@@ -153,7 +153,7 @@ class Intake:
         """Read, or pause reading."""
         if self._session.transport.is_closing():
             return
-        reads = self._session.replies.writable and not self._flow.heeding
+        reads = self._session.replies.writable and not self._flow.handling
         if reads and not self._admitted:
             reads = not self._flow.full and self._next_may_come()
         if reads != self.reading:
@@ -171,7 +171,7 @@ class Intake:
         if not wanted:
             return True
         if wanted <= self._endpoint.kept:
-            return False  # it is here, and waits to be heeded
+            return False  # it is here, and waits to be handled
         self._admitted = self._flow.admit(wanted)
         self._frame_is_new = False
         if self._admitted:

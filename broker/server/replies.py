@@ -1,9 +1,9 @@
 """The output of a line: frames, and the outcomes of calls, gathered and written together.
 
-What is answered when a call is made is written when all bytes that came with it are heeded; what the journal settles is
-written when it has settled all that became durable together; the other replies of one turn of the event loop leave in
-one write in the next. While the client does not read what
-is written to it, its replies wait as the futures that they are; after `send_timeout` seconds the line is cut.
+What is answered when a call is made is written when all bytes that came with it are handled; what the journal settles
+is written when it has settled all that became durable together; the other replies of one turn of the event loop leave
+in one write in the next. While the client does not read what is written to it, its replies wait as the futures that
+they are; after `send_timeout` seconds the line is cut.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker.clock import cancel_timer
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.server.request import LONG_ANSWERS, Request, answer_weight, script_of
+from broker.server.request import LONG_ANSWERS, PendingCall, answer_weight, script_of
 from broker.wire import answers
 from broker.wire.frames import Verb
 from broker.wire.verbs import BY_VERB
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _WRITE_BYTES: Final = 256 * 1024  # what one write holds at most, but for a longer frame
-_WRITE_SECONDS: Final = 0.005  # between two writes while frames are heeded in slices
+_WRITE_SECONDS: Final = 0.005  # between two writes while frames are handled in slices
 _ANSWER: Final = Verb.ANSWER.value
 _MQSC: Final = Verb.MQSC.value
 
@@ -48,10 +48,10 @@ class Replies:
         self.writable = True
         self.parts: list[bytes] = []
         """Frames to write."""
-        self.to_answer: deque[Request] = deque()
+        self.to_answer: deque[PendingCall] = deque()
         """Calls to answer after them."""
         self._written = 0  # the weight of those answered in this write
-        self.streams: dict[Request, None] = {}
+        self.streams: dict[PendingCall, None] = {}
         """Calls with command replies to write."""
         self._send_timer: Timer | None = None
 
@@ -87,7 +87,7 @@ class Replies:
         logger.warning("line dropped peer=%s: answers not read within [limits] send_timeout = %g s", peer, limit)
         self._session.transport.abort()
 
-    def finished(self, request: Request) -> None:
+    def finished(self, request: PendingCall) -> None:
         """The outcome of a call is there."""
         if request.answered or self._flow.ended:
             return
@@ -97,7 +97,7 @@ class Replies:
         if not self.due:
             self._schedule()
 
-    def _weigh_answer(self, request: Request) -> None:
+    def _weigh_answer(self, request: PendingCall) -> None:
         """From now on the line holds the answer of this call, and not its arguments."""
         call = request.call
         before = request.weight + call.held
@@ -110,7 +110,7 @@ class Replies:
         call.held = 0
         self._flow.add(request.weight - before)
 
-    def parted(self, request: Request) -> None:
+    def parted(self, request: PendingCall) -> None:
         """There are command replies to write."""
         self.streams[request] = None
         self._schedule()
@@ -122,7 +122,7 @@ class Replies:
     def _schedule(self) -> None:
         if not self.due:
             self.due = True
-            if self._flow.heeding:  # and writes what is answered when it is through
+            if self._flow.handling:  # and writes what is answered when it is through
                 self._clock.call_later(_WRITE_SECONDS, self.flush)
             else:
                 self._afterwards.leave(self.flush)
@@ -136,7 +136,7 @@ class Replies:
             failure = mistake(error, f"the line of {self._session.peer}")
             self._session.hang_up(self._endpoint.send(Verb.REFUSED, 0, 0, failure.reason, failure.detail))
             return
-        if not self._flow.heeding and (not self._session.intake.reading or self._flow.held_back):
+        if not self._flow.handling and (not self._session.intake.reading or self._flow.held_back):
             self._session.intake.go_on()
 
     def _write(self) -> None:
@@ -168,7 +168,7 @@ class Replies:
         if finished or self.streams:
             self._schedule()
 
-    def _replies(self, request: Request) -> bytes:
+    def _replies(self, request: PendingCall) -> bytes:
         """The command replies that have come so far."""
         script = script_of(request.call)
         assert script is not None
@@ -176,7 +176,7 @@ class Replies:
             Verb.REPLIES, request.conversation, request.number, *answers.reply_parts(script.read())
         )
 
-    def _answer(self, request: Request) -> bytes:
+    def _answer(self, request: PendingCall) -> bytes:
         """The final frame of a call, which is answered now."""
         request.answered = True
         self._written += request.weight
@@ -197,13 +197,13 @@ class Replies:
         self._session.calls.answered(request)
         return reply
 
-    def _withdrawn(self, request: Request, error: MQError) -> bytes:
+    def _withdrawn(self, request: PendingCall, error: MQError) -> bytes:
         """FAILED for an answer that is there and cannot be sent: what it holds goes back."""
         self._session.calls.failed(request)
         request.call.abandon()
         return self._endpoint.send(Verb.FAILED, request.conversation, request.number, *answers.error_fields(error))
 
-    def _failed(self, request: Request) -> bytes:
+    def _failed(self, request: PendingCall) -> bytes:
         """FAILED, and ENDED after it where the error was the end of the conversation."""
         self._session.calls.failed(request)
         error = request.error()

@@ -11,12 +11,12 @@ from broker.engine.admin.scripts import UNREAD_BYTES, ScriptCall
 from broker.engine.calls.gets import WaitingCall
 from broker.engine.mistakes import mistake
 from broker.interface.batches.columns import messages_in
-from broker.interface.port import Delivery, dropped
+from broker.interface.port import GetAnswer, dropped
 from broker.mqi.errors import MQError
 from broker.wire.arguments import PUT_MANY_HEAD
 from broker.wire.frames import Frame, Verb
 from broker.wire.results import delivery_weight
-from broker.wire.verbs import ROWS, Kind
+from broker.wire.verbs import ROWS, VerbKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ KNOWN_BYTES: Final = 1024
 
 _UNPACKED: Final = 16  # times as long as msgpack a small structure is as objects
 _TEXT: Final = 4  # times as long as UTF-8 a text may be as an object
-WAITING: Final = frozenset([row.verb.value for row in ROWS if row.kind in (Kind.WAIT, Kind.RECEIVE)])
+WAITING: Final = frozenset([row.verb.value for row in ROWS if row.kind in (VerbKind.WAIT, VerbKind.RECEIVE)])
 """The calls that may wait for another call to end their wait."""
 
 LONG_ANSWERS: Final[dict[int, Callable[[Any], int]]] = {
@@ -45,7 +45,7 @@ _STAGE: Final = Verb.STAGE.value
 _SETTLE: Final = Verb.SETTLE.value
 
 
-class Request:
+class PendingCall:
     """A call of a conversation. `answered` tells that its final frame is written, or that nobody wants one any more;
     `receipt` is what then remains of it.
 
@@ -139,7 +139,7 @@ def answer_weight(verb: int, call: Call[Any]) -> int:
     if error is None:
         return _CALL_WEIGHT + LONG_ANSWERS[verb](call.result())
     partial = getattr(error, "message", None)
-    return _CALL_WEIGHT + (delivery_weight(partial) if isinstance(partial, Delivery) else 0)
+    return _CALL_WEIGHT + (delivery_weight(partial) if isinstance(partial, GetAnswer) else 0)
 
 
 def script_of(call: Call[Any]) -> ScriptCall | None:

@@ -1,6 +1,6 @@
 """The conversations of a line, and the calls of its client that are under way on them.
 
-A call is made when its frame is heeded, and is here until its final frame is written; one that gave the client a
+A call is made when its frame is handled, and is here until its final frame is written; one that gave the client a
 message until the client has said TAKEN, or CANCEL, which gives it back. `CALLS_MAX` bounds them.
 """
 
@@ -14,10 +14,10 @@ from broker.engine.mistakes import mistake
 from broker.interface.port import behind_stopped
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.server.request import KNOWN_BYTES, WAITING, Request, script_of, weight_of
+from broker.server.request import KNOWN_BYTES, WAITING, PendingCall, script_of, weight_of
 from broker.wire import answers, arguments, verbs
 from broker.wire.frames import Frame, Verb, WireError
-from broker.wire.verbs import Kind
+from broker.wire.verbs import VerbKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +32,7 @@ CALLS_MAX: Final = 100_000
 """The most calls of one line at a time that have no answer, or an answer not yet confirmed."""
 
 _PUT_MANY: Final = Verb.PUT_MANY.value
-_TO_TAKE: Final = frozenset([row.verb.value for row in verbs.ROWS if row.kind is Kind.RECEIVE])
+_TO_TAKE: Final = frozenset([row.verb.value for row in verbs.ROWS if row.kind is VerbKind.RECEIVE])
 _DISCONNECT: Final = Verb.DISCONNECT.value
 _DELIVERY_CONNECT: Final = Verb.DELIVERY_CONNECT.value
 _SETTLE: Final = Verb.SETTLE.value
@@ -49,7 +49,7 @@ class ServedCalls:
         self._endpoint = session.endpoint
         self._flow = session.flow
         self.ports: dict[int, Conversation] = {}
-        self._calls: dict[int, Request] = {}
+        self._calls: dict[int, PendingCall] = {}
         self._stopped: set[int] = set()  # PUT_MANYs of which a message was not put, until CANCEL
         self._disconnecting: set[int] = set()  # conversations whose DISCONNECT has no final frame yet: it ends them
         self._idle_ended: set[int] = set()  # conversations that were idle when the queue manager stopped
@@ -79,7 +79,7 @@ class ServedCalls:
             fields = answers.error_fields(error if isinstance(error, MQError) else mistake(error, Verb(verb).name))
             self._session.replies.send(Verb.FAILED, conversation, number, *fields)
             return
-        request = self._calls[number] = Request(self._session.replies, verb, conversation, number, call)
+        request = self._calls[number] = PendingCall(self._session.replies, verb, conversation, number, call)
         if verb == _DISCONNECT:
             self._disconnecting.add(conversation)
         if call.done():
@@ -92,7 +92,7 @@ class ServedCalls:
         else:
             request.weight = weight = weight_of(frame, self._endpoint.length)
             self._flow.add(weight)
-        call.told = partial(self._session.replies.finished, request)
+        call.notify = partial(self._session.replies.finished, request)
         if verb == _MQSC:
             script = script_of(call)
             if script is not None:
@@ -150,14 +150,14 @@ class ServedCalls:
             self._session.replies.send(Verb.FAILED, conversation, number, *fields)
             return
         self._connecting.add(conversation)
-        request = self._calls[number] = Request(self._session.replies, verb, conversation, number, call)
+        request = self._calls[number] = PendingCall(self._session.replies, verb, conversation, number, call)
         request.delivery = taker, delivery
         if call.done():
             self._session.replies.finished(request)
             return
         request.weight = weight_of(frame, self._endpoint.length)
         self._flow.add(request.weight)
-        call.told = partial(self._session.replies.finished, request)
+        call.notify = partial(self._session.replies.finished, request)
 
     def _converse(self, conversation: int, q_mgr_name: str, appl_name: str, user: str) -> None:
         self._check_conversation(conversation)
@@ -213,7 +213,7 @@ class ServedCalls:
             self._connecting.discard(request.conversation)
         request.withdraw()
 
-    def _release(self, request: Request) -> None:
+    def _release(self, request: PendingCall) -> None:
         """The line holds nothing for a call that is withdrawn."""
         if request.waits:
             self._flow.waited_with(request.weight)
@@ -221,7 +221,7 @@ class ServedCalls:
         self._flow.answers -= request.answer + request.call.held
         self._flow.add(-(request.weight + request.call.held))
 
-    def answered(self, request: Request) -> None:
+    def answered(self, request: PendingCall) -> None:
         """The answer of a call is on its way: what remains of it is said by the client, or is over."""
         if request.verb in _TO_TAKE:
             request.receipt = request.call.receipt
@@ -241,14 +241,14 @@ class ServedCalls:
             self.ports.pop(request.conversation, None)
             self._end_of_deliveries(request.conversation)
 
-    def _connected(self, request: Request) -> None:
+    def _connected(self, request: PendingCall) -> None:
         """The connection of a delivery is a conversation from now on."""
         self._connecting.discard(request.conversation)
         self.ports[request.conversation] = request.call.result()
         taker, delivery = request.delivery
         self._of_deliveries.setdefault(taker, {}).setdefault(delivery, set()).add(request.conversation)
 
-    def _settled(self, request: Request) -> None:
+    def _settled(self, request: PendingCall) -> None:
         """Deliveries have ended: so have their conversations, and no call has to tell the client."""
         deliveries = self._of_deliveries.get(request.conversation)
         if deliveries:
@@ -266,7 +266,7 @@ class ServedCalls:
             if port := self.ports.pop(conversation, None):
                 port.break_()
 
-    def failed(self, request: Request) -> None:
+    def failed(self, request: PendingCall) -> None:
         """The call is answered with an error."""
         del self._calls[request.number]
         if request.verb == _PUT_MANY:
@@ -274,7 +274,7 @@ class ServedCalls:
         elif request.verb == _DELIVERY_CONNECT:
             self._connecting.discard(request.conversation)
 
-    def ended(self, request: Request) -> bool:
+    def ended(self, request: PendingCall) -> bool:
         """True if a call that has failed tells the end of its conversation, which is not its own doing."""
         port = self.ports.get(request.conversation)
         if request.verb == _DISCONNECT:
@@ -287,7 +287,7 @@ class ServedCalls:
 
     def end_idle(self, text: str) -> None:
         """End the conversations that have nothing under way but gets that wait, and tell the client why."""
-        if self._flow.ended or self._flow.heeding or self._endpoint.unread:
+        if self._flow.ended or self._flow.handling or self._endpoint.unread:
             return  # there are calls to come
         busy = {*self._disconnecting, *self._connecting}
         busy.update(*(each for deliveries in self._of_deliveries.values() for each in deliveries.values()))
@@ -315,7 +315,7 @@ class ServedCalls:
         return _breaking(calls.values(), ports.values())
 
 
-def _breaking(calls: Iterable[Request], ports: Iterable[Conversation]) -> Work:
+def _breaking(calls: Iterable[PendingCall], ports: Iterable[Conversation]) -> Work:
     """Take the calls that were answered, withdraw the others, then break the conversations."""
     for request in calls:
         if request.answered:

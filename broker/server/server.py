@@ -21,7 +21,7 @@ from broker.clock import cancel_timer
 from broker.engine.mistakes import mistake
 from broker.mqi.reasons import MQRC
 from broker.server.errors import StartError
-from broker.server.flow import Reserve
+from broker.server.flow import MemoryReserve
 from broker.server.session import CLOSE_SECONDS, Session
 from broker.wire.frames import HEARTBEAT_SECONDS
 
@@ -65,7 +65,7 @@ class Server:
         self._listener = listener
         self._servers: list[asyncio.Server] = []
         self._sessions: set[Session] = set()
-        self.reserve = Reserve(limits.server_bytes)
+        self.reserve = MemoryReserve(limits.server_bytes)
         self._empty = anyio.Event()
         self._idle_timer: Timer | None = None
         self._unix: tuple[Path, int] | None = None  # the socket's file and its inode, which tells it from a successor's

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-HEEDED: Final = (signal.SIGTERM, signal.SIGINT)
+HANDLED: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class EndSignals:
@@ -46,15 +46,15 @@ class EndSignals:
         self._ordered: asyncio.Future[signal.Signals]
 
     @contextmanager
-    def heeded(self) -> Iterator[None]:
-        """Heed the signals inside, all that the daemon does. Where they give the start up, leave without an error."""
+    def handled(self) -> Iterator[None]:
+        """Handle the signals inside, all that the daemon does. Where they give the start up, leave without an error."""
         loop = asyncio.get_running_loop()
         self._ordered = loop.create_future()
 
-        def heed(number: int, frame: FrameType | None) -> None:
+        def handle(number: int, frame: FrameType | None) -> None:
             self._received(loop, signal.Signals(number))
 
-        before = {number: signal.signal(number, heed) for number in HEEDED}
+        before = {number: signal.signal(number, handle) for number in HANDLED}
         try:
             with self._start:
                 yield
@@ -68,18 +68,18 @@ class EndSignals:
         return self._ordered
 
     def _received(self, loop: asyncio.AbstractEventLoop, number: signal.Signals) -> None:
-        """Heed a signal between two steps of whatever the thread of the loop does, even of what blocks the loop."""
+        """Handle a signal between two steps of whatever the thread of the loop does, even of what blocks the loop."""
         first, self._first = self._first, self._first or number
         if first is None:
             self._watch.end_within((self._timeout if self._ready else 0.0) + self._grace)
-            loop.call_soon_threadsafe(self._heed, number)
+            loop.call_soon_threadsafe(self._handle, number)
         elif not self._ready:
             self._watch.end_now(
                 f"a second signal, {number.name}, during the start: the daemon ends at once; nothing that was "
                 "acknowledged is lost, and the next start goes on with what is on the disk"
             )
 
-    def _heed(self, number: signal.Signals) -> None:
+    def _handle(self, number: signal.Signals) -> None:
         if self._ready:
             logger.info("signal received signal=%s", number.name)
             self._ordered.set_result(number)

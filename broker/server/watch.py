@@ -65,7 +65,7 @@ class DaemonWatch:
         self._order = ""
         self._watch: LoopWatch
         self._started = False
-        self._told_of = 0.0
+        self._reported_at = 0.0
 
     def start(self) -> None:
         """Watch the event loop that runs in the calling thread."""
@@ -99,15 +99,18 @@ class DaemonWatch:
         """Name the user's code that the loop waits for, once each time that it is held. If it is none of the user's,
         there is nothing to tell a user.
         """
-        if asked == self._told_of or now - asked < BLOCKED_SECONDS:
+        if asked == self._reported_at or now - asked < BLOCKED_SECONDS:
             return
-        self._told_of = asked
+        self._reported_at = asked
         task, _ = self._watch.inside()
-        told = _told(task, self._frames(task)) if task is not None else ""
-        if told:
-            fields = {"event": "the event loop is blocked", "seconds": BLOCKED_SECONDS, "by": told}
+        reported = _reported(task, self._frames(task)) if task is not None else ""
+        if reported:
+            fields = {"event": "the event loop is blocked", "seconds": BLOCKED_SECONDS, "by": reported}
             logger.warning(
-                "the event loop is blocked, nobody is served for %.1f s by now: %s", BLOCKED_SECONDS, told, extra=fields
+                "the event loop is blocked, nobody is served for %.1f s by now: %s",
+                BLOCKED_SECONDS,
+                reported,
+                extra=fields,
             )
 
     def _check_deadline(self) -> None:
@@ -118,8 +121,10 @@ class DaemonWatch:
         if self._deadline is None or self._clock.monotonic() < self._deadline:
             return
         self._deadline = None
-        told = filter(None, (_told(task, self._frames(task)) for task in asyncio.all_tasks(self._watch.loop)))
-        logger.error("the daemon ends without what did not end in time: %s", "; ".join(told) or "none of the user's")
+        reported = filter(None, (_reported(task, self._frames(task)) for task in asyncio.all_tasks(self._watch.loop)))
+        logger.error(
+            "the daemon ends without what did not end in time: %s", "; ".join(reported) or "none of the user's"
+        )
         self._give_up()
 
     def _frames(self, task: asyncio.Task[Any]) -> Iterator[FrameType]:
@@ -128,7 +133,7 @@ class DaemonWatch:
         return _running_frames(task, frame) if task is running else _suspended_frames(task)
 
 
-def _told(task: asyncio.Task[Any], frames: Iterator[FrameType]) -> str:
+def _reported(task: asyncio.Task[Any], frames: Iterator[FrameType]) -> str:
     """A task for people, with where it is in the user's code; empty when there is none in it."""
     users = [frame for frame in frames if _is_users(frame)]
     if not users:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     import broker
     from broker.interface.batches.columns import Columns
-    from broker.interface.claims.claims import Cut, QueueRange, Wanted
-    from broker.spark.connecting import Line
+    from broker.interface.claims.claims import BrowseSelection, Cut, QueueRange
+    from broker.spark.connecting import SparkLine
     from broker.spark.options import Options
 
 Offset: TypeAlias = dict[str, Any]
@@ -64,22 +64,22 @@ def browsed(
         return
     line, arrow = line_to(options), arrow_schema(schema)
     made = selection.columns(arrow)
-    reading = line.start(_next_frame(partition, partition.after, selection.wanted))
+    reading = line.start(_next_frame(partition, partition.after, selection.ids))
     while (columns := reading.result()).messages:
         after = integers(columns.keys or b"", "q")[-1]
-        reading = line.start(_next_frame(partition, after, selection.wanted))
+        reading = line.start(_next_frame(partition, after, selection.ids))
         batch = selection.rows(record_batch(columns, made, bodies=options.include_body), arrow)
         if batch.num_rows:
             yield batch
 
 
 def _next_frame(
-    partition: BrowsePartition, after: int, wanted: Wanted
+    partition: BrowsePartition, after: int, selection: BrowseSelection
 ) -> Callable[[broker.Connection], Awaitable[Columns]]:
-    return lambda connection: connection.claims.browse(partition.q_name, after, partition.last, wanted)
+    return lambda connection: connection.claims.browse(partition.q_name, after, partition.last, selection)
 
 
-def divided(line: Line, ranges: Sequence[QueueRange], most: int) -> list[InputPartition]:
+def divided(line: SparkLine, ranges: Sequence[QueueRange], most: int) -> list[InputPartition]:
     """Partitions of these ranges: for each queue its share of `most`, and one at least; none that is not worth a task.
     Neighbours of one group stay together.
     """
@@ -208,7 +208,7 @@ class BrowseStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return news
 
 
-def _admitted(line: Line, range: QueueRange, messages: int, size: int) -> int:
+def _admitted(line: SparkLine, range: QueueRange, messages: int, size: int) -> int:
     """The last arrival number of a batch of so many messages and bytes. They are counted where there may be more."""
     if min(range.messages, range.last - range.first) <= messages and range.bytes <= size:
         return range.last

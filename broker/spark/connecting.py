@@ -38,7 +38,7 @@ _PAUSE_MIN: Final = 0.05
 _PAUSE_MAX: Final = 2.0
 
 
-class Line:
+class SparkLine:
     """The line of this process to the queue manager at a URL. `prepare` is called, in a thread, before each attempt to
     reach it: what it raises is raised by the calls.
     """
@@ -90,7 +90,7 @@ class Line:
             return self._connection
 
 
-def line(url: str, patience: float, prepare: Callable[[], None] | None = None) -> Line:
+def line(url: str, patience: float, prepare: Callable[[], None] | None = None) -> SparkLine:
     """The line of this process to the queue manager at `url`, which is made at its first call; `patience` in seconds.
 
     Raises ValueError for a URL that is none.
@@ -98,11 +98,11 @@ def line(url: str, patience: float, prepare: Callable[[], None] | None = None) -
     key = (os.getpid(), url, patience)
     if key not in _lines:
         broker.connect(url)  # only reads the URL
-        _lines[key] = Line(url, patience, prepare)
+        _lines[key] = SparkLine(url, patience, prepare)
     return _lines[key]
 
 
-_lines: Final[dict[tuple[int, str, float], Line]] = {}
+_lines: Final[dict[tuple[int, str, float], SparkLine]] = {}
 
 
 @cache

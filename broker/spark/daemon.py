@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Final
 from urllib.parse import quote
 
 import broker
-from broker.spark.connecting import Line, line
+from broker.spark.connecting import SparkLine, line
 
 if TYPE_CHECKING:
     from broker.spark.options import Options
@@ -49,7 +49,7 @@ class DaemonError(RuntimeError):
     """The queue manager of a data directory did not start."""
 
 
-def line_to(options: Options) -> Line:
+def line_to(options: Options) -> SparkLine:
     """The line of this process to the queue manager that the options name. Raises ValueError for a URL that is none;
     its calls raise DaemonError where the queue manager of a directory does not start.
     """

@@ -37,14 +37,14 @@ CONTEXT: Final = frozenset(
 """The fields that say where a message comes from: the queue manager fills them in, as at any put."""
 
 
-class Piece(NamedTuple):
+class ColumnPiece(NamedTuple):
     """Rows of a sink, as a frame of columns."""
 
     rows: int
     frame: bytes
 
 
-def pieces(batch: pa.RecordBatch, q_name: str) -> Iterator[Piece]:
+def pieces(batch: pa.RecordBatch, q_name: str) -> Iterator[ColumnPiece]:
     """The rows of a record batch in pieces as long as a frame may be, a longer row alone; `q_name` is the queue of
     those that name none.
 
@@ -53,7 +53,7 @@ def pieces(batch: pa.RecordBatch, q_name: str) -> Iterator[Piece]:
     """
     rows = _Rows(batch, q_name)
     for start, end in rows.cuts():
-        yield Piece(end - start, pack(rows.columns(start, end)))
+        yield ColumnPiece(end - start, pack(rows.columns(start, end)))
 
 
 class _Rows:

@@ -32,8 +32,8 @@ _BYTES: Final = BinaryType()
 
 
 class Column(NamedTuple):
-    """A column: its name, its type, what it holds, and whether a write heeds it (otherwise it may be there, and is not
-    looked at).
+    """A column: its name, its type, what it holds, and whether a write handles it (otherwise it may be there, and is
+    not looked at).
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""The messages that a batch read wants by its options: the queue manager heeds all but times, which the reader does.
+"""The messages that a batch read wants by its options: the queue manager handles all but times, which the reader does.
 
-Filters of a DataFrame are Spark's to heed. Spark plans a DataFrame that was loaded once for all that is made of it: a
+Filters of a DataFrame are Spark's to handle. Spark plans a DataFrame that was loaded once for all that is made of it: a
 filter that were pushed down for one of these uses would hold for all of them.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from broker.interface.claims.claims import Wanted
+from broker.interface.claims.claims import BrowseSelection
 
 if TYPE_CHECKING:
     from broker.interface.claims.claims import QueueRange
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _TIME: Final = "put_timestamp"
 _PUT_AT: Final = pa.field(_TIME, pa.timestamp("us", "UTC"))
-ANY: Final = Wanted()
+ANY: Final = BrowseSelection()
 POSITION_MAX: Final = 2**63 - 1
 
 
@@ -32,15 +32,15 @@ class Selection:
 
     after: int = 0
     last: int = POSITION_MAX
-    wanted: Wanted = ANY
+    ids: BrowseSelection = ANY
     since: int | None = None
 
     @classmethod
     def of(cls, options: Options) -> Self:
         """Return the selection by the options of a read."""
         last = POSITION_MAX if options.position_to is None else options.position_to
-        wanted = Wanted(options.msg_id, options.correl_id, options.group_id)
-        return cls(max(options.position_from - 1, 0), last, wanted, options.since)
+        selection = BrowseSelection(options.msg_id, options.correl_id, options.group_id)
+        return cls(max(options.position_from - 1, 0), last, selection, options.since)
 
     def narrowed(self, range: QueueRange) -> QueueRange:
         """The part of a range of arrival numbers that is wanted."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import broker
     from broker.interface.claims.claims import Publication, Staged
     from broker.spark.options import Options
-    from broker.spark.rows import Piece
+    from broker.spark.rows import ColumnPiece
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ _PAUSE_MAX: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Written(WriterCommitMessage):
+class TaskResult(WriterCommitMessage):
     """The result of a task: the unit that it has staged, for a batch of `query` (None where no ledger is kept), and the
     number of rows. It is `published` where the whole batch had been before.
     """
@@ -68,7 +68,7 @@ class BatchSink(DataSourceArrowWriter):
         self._options = options
         self._sink = options.sink or f"SPARK.{os.urandom(16).hex()}"  # this very object goes to all tasks of the write
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:
         query = KEYED if self._options.sink else None
         return _Writing(self._options, _unit(self._sink, 0), query).write(iterator)
 
@@ -85,7 +85,7 @@ class StreamSink(DataSourceStreamArrowWriter):
     def __init__(self, options: Options) -> None:
         self._options = options
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:
         context = _context()
         batch, query = context.getLocalProperty(BATCH_ID), context.getLocalProperty(QUERY_ID)
         if batch is None or query is None:
@@ -125,15 +125,15 @@ class _Writing:
         self._unit = unit
         self._query = query
         self._flags = MQPMO.LOGICAL_ORDER.value if options.logical_order else 0
-        self._under_way: tuple[Future[Staged], int, Piece, bool] | None = None
+        self._under_way: tuple[Future[Staged], int, ColumnPiece, bool] | None = None
         self._published = False
         self._index = 0  # of the next piece's first row
 
-    def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, batches: Iterator[pa.RecordBatch]) -> TaskResult:
         """Stage all rows. Once the batch turns out to be published the rest is read and thrown away: an error would
         stop the query for ever.
         """
-        held: Piece | None = None
+        held: ColumnPiece | None = None
         try:
             for batch in batches:
                 for piece in () if self._published else pieces(batch, self._first_queue):
@@ -146,20 +146,20 @@ class _Writing:
         except Exception:
             self._give_up()
             raise
-        return Written(self._unit, self._query, self._index, self._published)
+        return TaskResult(self._unit, self._query, self._index, self._published)
 
     @property
     def _first_queue(self) -> str:
         """The queue of rows that name none."""
         return self._options.queues[0] if self._options.queues else ""
 
-    def _stage(self, piece: Piece, *, last: bool) -> None:
+    def _stage(self, piece: ColumnPiece, *, last: bool) -> None:
         self._settle()
         if not self._published:
             self._under_way = (self._sent(self._index, piece, last=last), self._index, piece, last)
             self._index += piece.rows
 
-    def _sent(self, first: int, piece: Piece, *, last: bool) -> Future[Staged]:
+    def _sent(self, first: int, piece: ColumnPiece, *, last: bool) -> Future[Staged]:
         return self._line.start(
             lambda connection: connection.sinks.stage(
                 self._unit, piece.frame, first, query=self._query, options=self._flags, last=last
@@ -229,6 +229,6 @@ def _discard(options: Options, messages: Sequence[WriterCommitMessage | None]) -
         line_to(options).call(lambda connection: connection.sinks.discard(units))
 
 
-def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]:
     """The messages of the tasks that have succeeded."""
-    return [each for each in messages if isinstance(each, Written)]
+    return [each for each in messages if isinstance(each, TaskResult)]

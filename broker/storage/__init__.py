@@ -10,9 +10,9 @@ administrators). `creation` and `start` open what lies in a directory, `upkeep` 
 from broker.storage.store import DataDamagedError as DataDamagedError
 from broker.storage.store import Done as Done
 from broker.storage.store import MessageRow as MessageRow
+from broker.storage.store import Numbering as Numbering
 from broker.storage.store import ObjectRow as ObjectRow
 from broker.storage.store import Rows as Rows
-from broker.storage.store import Run as Run
 from broker.storage.store import Store as Store
 from broker.storage.store import StoreFailedError as StoreFailedError
 from broker.storage.store import StoreFullError as StoreFullError

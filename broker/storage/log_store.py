@@ -33,7 +33,7 @@ from broker.storage.snapshot.database import FIRST_KEY
 from broker.storage.snapshot.delta import Delta
 from broker.storage.start import open_store
 from broker.storage.store import BackupFailedError, DataDamagedError, Rows, Store, StoreFailedError, StoreFullError
-from broker.storage.tools.backup import Backup
+from broker.storage.tools.backup import StoreBackup
 from broker.storage.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
     from pathlib import Path
 
-    from broker.storage.disk.disk import Disk, Worker
+    from broker.storage.disk.disk import Disk, DiskThread
     from broker.storage.snapshot.database import Snapshot
-    from broker.storage.start import Opened
+    from broker.storage.start import StartedStore
     from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow
 
 LOAD_CHUNK: Final = 10_000
@@ -76,14 +76,14 @@ class LogStore(Store):
         self._clock = clock or Clock()
         self._settings = settings or LogSettings()
         self._ballast_bytes = 3 * self._settings.file_bytes if ballast_bytes is None else ballast_bytes
-        self._worker: Worker | None = None
-        self._opened: Opened | None = None
+        self._worker: DiskThread | None = None
+        self._opened: StartedStore | None = None
         self._writer: Writer
         self._upkeep: Upkeep
         self._failure: StoreFailedError | None = None
         self._watcher: Callable[[StoreFailedError], None] | None = None
         self._warnings: list[str] = []
-        self._backup: Backup | None = None
+        self._backup: StoreBackup | None = None
         self._last_status: dict[str, Any] = {}
 
     def watch(self, failed: Callable[[StoreFailedError], None]) -> None:
@@ -252,7 +252,7 @@ class LogStore(Store):
         if self._backup is not None or self._failure is not None:
             raise BackupFailedError.at(path, self._failure or "another backup is being made")
         _check_place(path, self._disk.path)
-        self._backup = Backup(self._upkeep, opened.manifest.current, SystemDisk(path))
+        self._backup = StoreBackup(self._upkeep, opened.manifest.current, SystemDisk(path))
         try:
             await self._backup.run()
         finally:
@@ -337,7 +337,7 @@ class LogStore(Store):
         if self._watcher is not None:
             asyncio.get_running_loop().call_soon(self._watcher, failure)
 
-    def _use(self) -> Opened:
+    def _use(self) -> StartedStore:
         if self._opened is None:
             raise self._not_open()
         return self._opened

@@ -37,7 +37,7 @@ _Harmless = (OSError, sqlite3.Error, StoreBusyError, StoreFailedError, StoreFull
 logger = logging.getLogger(__name__)
 
 
-class Holder(Protocol):
+class DatabaseOwner(Protocol):
     """The owner of the database."""
 
     database: DatabaseWorker
@@ -57,7 +57,7 @@ class Shrinking:
     `stopped`, it names no database any more.
     """
 
-    def __init__(self, disk: Disk, manifest: ManifestFile, holder: Holder) -> None:
+    def __init__(self, disk: Disk, manifest: ManifestFile, holder: DatabaseOwner) -> None:
         self._disk = disk
         self._manifest = manifest
         self._holder = holder

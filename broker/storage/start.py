@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from broker.clock import Clock
     from broker.storage.creation import LogSettings
-    from broker.storage.disk.disk import DatabaseWorker, Disk, Worker
+    from broker.storage.disk.disk import DatabaseWorker, Disk, DiskThread
     from broker.storage.log.manifest import Manifest
     from broker.storage.log.record import Record
     from broker.storage.log.scan import Chain
@@ -52,7 +52,7 @@ _T = TypeVar("_T")
 logger = logging.getLogger(__name__)
 
 
-class Opened(NamedTuple):
+class StartedStore(NamedTuple):
     """The parts of a store that was started. `delta` is what the log holds beyond the snapshot. `uncarried`: the
     database holds a transaction that no checkpoint found the room to carry over. `orderly`: the last stop was.
     """
@@ -66,7 +66,7 @@ class Opened(NamedTuple):
     orderly: bool
 
 
-async def open_store(disk: Disk, worker: Worker, clock: Clock, name: str, settings: LogSettings) -> Opened:
+async def open_store(disk: Disk, worker: DiskThread, clock: Clock, name: str, settings: LogSettings) -> StartedStore:
     """Open the store of the queue manager `name` in a directory whose lock is held, making it when there is none.
 
     Raises StoreUnusableError, which names the file, what is wrong and what to do.
@@ -82,7 +82,7 @@ async def open_store(disk: Disk, worker: Worker, clock: Clock, name: str, settin
 class _Start:
     """One start."""
 
-    def __init__(self, disk: Disk, worker: Worker, clock: Clock, name: str) -> None:
+    def __init__(self, disk: Disk, worker: DiskThread, clock: Clock, name: str) -> None:
         self._disk = disk
         self._worker = worker
         self._clock = clock
@@ -93,7 +93,7 @@ class _Start:
         self._replaced: DatabaseWorker | None = None
         self._files: list[ManifestFile | Log] = []
 
-    async def run(self) -> Opened:
+    async def run(self) -> StartedStore:
         try:
             return await self._run()
         except BaseException:
@@ -110,7 +110,7 @@ class _Start:
         for files in self._files:
             files.close()
 
-    async def _run(self) -> Opened:
+    async def _run(self) -> StartedStore:
         self._manifest = await self._worker.perform(lambda: ManifestFile.open(self._disk))
         kept = self._manifest.current
         orderly = kept.state == manifests.ORDERLY
@@ -135,7 +135,7 @@ class _Start:
         delta = Delta()
         for each in found.records:
             delta.apply(record.unpack(each.payload))
-        return Opened(self._manifest, log, self._snapshot, self._opened, delta, uncarried, orderly)
+        return StartedStore(self._manifest, log, self._snapshot, self._opened, delta, uncarried, orderly)
 
     def _check_name(self, kept: Manifest) -> None:
         if kept.name != self._name:

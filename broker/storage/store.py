@@ -11,7 +11,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from broker.core.message.rows import KeyRow, MessageRow, ObjectRow, Rows, Run
+from broker.core.message.rows import KeyRow, MessageRow, Numbering, ObjectRow, Rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Iterable
@@ -28,9 +28,9 @@ __all__ = [
     "Done",
     "KeyRow",
     "MessageRow",
+    "Numbering",
     "ObjectRow",
     "Rows",
-    "Run",
     "Store",
     "StoreError",
     "StoreFailedError",

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from broker.clock import Clock, Timer
-    from broker.storage.disk.disk import DatabaseWorker, Disk, Worker
+    from broker.storage.disk.disk import DatabaseWorker, Disk, DiskThread
     from broker.storage.log.writer import Writer
     from broker.storage.snapshot.database import Snapshot
-    from broker.storage.start import Opened
+    from broker.storage.start import StartedStore
     from broker.storage.store import Done
 
 IDLE_SECONDS: Final = 0.1
@@ -75,9 +75,9 @@ class Upkeep:
     def __init__(
         self,
         disk: Disk,
-        worker: Worker,
+        worker: DiskThread,
         clock: Clock,
-        opened: Opened,
+        opened: StartedStore,
         ballast_bytes: int,
         failed: Callable[[StoreFailedError], None],
     ) -> None:

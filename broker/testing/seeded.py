@@ -35,11 +35,11 @@ class SeededStore(MemoryStore):
         turns = self._random.randint(0, TURNS)
         if not turns and not self._answers:
             return super().submit(rows, done)
-        told: list[Exception | None] = []
-        if super().submit(rows, told.append):
+        reported: list[Exception | None] = []
+        if super().submit(rows, reported.append):
             self._answer_later(turns, done)
         else:  # the error is told in the next turn
-            asyncio.get_running_loop().call_soon(lambda: self._answer_later(turns, done, told[0]))
+            asyncio.get_running_loop().call_soon(lambda: self._answer_later(turns, done, reported[0]))
         return False
 
     def _answer_later(self, turns: int, done: Done, error: Exception | None = None) -> None:

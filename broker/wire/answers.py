@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.interface.message import known_reason
-from broker.interface.port import Delivery
+from broker.interface.port import GetAnswer
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQCC
 from broker.mqi.replies import CommandReply, ReplyPart, replies_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def error_fields(error: MQError) -> tuple[Any, ...]:
     """The items of the FAILED for an error."""
-    partial = delivered(error.message) if isinstance(error.message, Delivery) else None
+    partial = delivered(error.message) if isinstance(error.message, GetAnswer) else None
     fields = error.reason, error.completion, error.detail, partial
     return (*fields, error.records) if error.records else fields
 
@@ -37,7 +37,7 @@ def error(frame: Frame) -> MQError:
 def error_of(fields: Sequence[Any]) -> MQError:
     """The error of the items of a FAILED. Raises TypeError or ValueError."""
     reason, completion, detail, partial, *records = fields
-    message = None if partial is None else Delivery(*partial)
+    message = None if partial is None else GetAnswer(*partial)
     return MQError(reason, detail, MQCC(completion), message, response_records(*records) if records else ())
 
 
@@ -46,7 +46,7 @@ def response_records(records: Iterable[Any]) -> tuple[ResponseRecord, ...]:
     return tuple(ResponseRecord(MQCC(completion), known_reason(reason), *ids) for completion, reason, *ids in records)
 
 
-def delivered(delivery: Delivery) -> tuple[Any, ...]:
+def delivered(delivery: GetAnswer) -> tuple[Any, ...]:
     """A message as a frame carries it: without its instant, if it had none."""
     return delivery if delivery.deliver_at else delivery[:-1]
 

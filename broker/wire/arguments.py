@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from broker.interface.port import PUT_MANY_MAX
 from broker.mqi.checks import TOKEN_LENGTH
 from broker.mqi.reasons import MQRC
-from broker.wire.delivery_wire import put_terms
+from broker.wire.delivery_wire import put_extras
 from broker.wire.fields import LONG_MAX, LONG_MIN, Field, flag, read
 from broker.wire.frames import CALL_MAX, IDS_MAX, Frame, Verb, WireError
 from broker.wire.structures import descriptor, get_options, put_options
@@ -39,12 +39,12 @@ _DELAYED: Final = (flag("delayed", "whether delayed messages are seen"),)
 
 def put(port: Port, frame: Frame, _: object) -> Call[Any]:
     """Make the call of a PUT. Raises WireError or MQError."""
-    terms = None
+    extras = None
     match frame[3:]:
         case [hobj, md, options, data]:
             pass
-        case [hobj, md, options, terms, data]:
-            terms = put_terms(terms)
+        case [hobj, md, options, extras, data]:
+            extras = put_extras(extras)
         case _:
             raise WireError(f"PUT has {len(frame)} items, not 7")
     if type(hobj) is not int:
@@ -52,9 +52,9 @@ def put(port: Port, frame: Frame, _: object) -> Call[Any]:
     if type(data) is not bytes:
         raise DATA.wrong(data)
     md = None if md is None else descriptor(md)
-    if terms is None:
+    if extras is None:
         return port.put(hobj, md, put_options(options), data)
-    return port.put(hobj, md, put_options(options), data, terms)
+    return port.put(hobj, md, put_options(options), data, extras)
 
 
 def get(port: Port, frame: Frame, _: object) -> Call[Any]:

@@ -21,9 +21,9 @@ from broker.mqi.delivery_fields import (
     SETTLE_MAX,
     TRACEBACK_BYTES,
     Failure,
-    HandlingTerms,
     Outcome,
-    PutTerms,
+    PutExtras,
+    ServiceOptions,
     Settlement,
     check_feedback,
 )
@@ -45,9 +45,9 @@ _FAILURE_BYTES: Final = 16 + sum(_FAILURE_LIMITS)
 _pack: Final = msgpack.Packer().pack
 
 
-put_terms: Final = structure(
-    PutTerms,
-    "the terms of the put",
+put_extras: Final = structure(
+    PutExtras,
+    "the extra options of the put",
     (
         seconds("delay", "the delay"),
         seconds("deliver_at", "the instant"),
@@ -55,12 +55,12 @@ put_terms: Final = structure(
         replace(seconds("window", "the window"), optional=True),
     ),
 )
-"""Makes the terms of a put of its list. Raises OPTIONS_ERROR (2046)."""
+"""Makes the extra options of a put of its list. Raises OPTIONS_ERROR (2046)."""
 
 
-_waits: Final = list_of(seconds("backoff", "backoff among the terms of the handler"))
+_waits: Final = list_of(seconds("backoff", "backoff among the options of the handler"))
 
-_TERMS: Final = (
+_SERVICE_OPTIONS: Final = (
     Field("handler", str, high=LABEL_MAX),
     Field("attempts", int, optional=True),
     Field("backoff", list, low=1, high=_BACKOFF_MAX, make=lambda values: tuple(_waits(values))),
@@ -81,12 +81,12 @@ _TERMS: Final = (
     Field("retry_unreadable", bool),
 )
 
-handling_terms: Final = structure(
-    HandlingTerms,
-    "the terms of the handler",
-    [replace(term, what=f"{term.name} among the terms of the handler") for term in _TERMS],
+service_options: Final = structure(
+    ServiceOptions,
+    "the options of the handler",
+    [replace(term, what=f"{term.name} among the options of the handler") for term in _SERVICE_OPTIONS],
 )
-"""Makes the terms of a handler of their list. Raises OPTIONS_ERROR (2046), OBJECT_NAME_ERROR (2152)."""
+"""Makes the options of a handler of their list. Raises OPTIONS_ERROR (2046), OBJECT_NAME_ERROR (2152)."""
 
 
 # Settlements.

@@ -61,9 +61,9 @@ class Verb(IntEnum):
     DISCONNECT = 17  # whether to commit -> reason
     OPEN = 18  # object descriptor, options -> the fields of Opened
     CLOSE = 19  # handle, options -> reason
-    PUT = 20  # handle, descriptor or nil, put message options, the fields of PutTerms or nothing, data -> the fields of
-    # Placed up to the reason; its last three where the message is delayed or a duplicate
-    PUT1 = 21  # object descriptor, descriptor or nil, put message options, the fields of PutTerms or nothing, data ->
+    PUT = 20  # handle, descriptor or nil, put message options, the fields of PutExtras or nothing, data -> the fields
+    # of Placed up to the reason; its last three where the message is delayed or a duplicate
+    PUT1 = 21  # object descriptor, descriptor or nil, put message options, the fields of PutExtras or nothing, data ->
     # the fields of Placed, the last three as those of PUT
     GET = 22  # handle, descriptor or nil, get message options, max length or nil, whether messages that wait are seen
     # or nothing -> the fields of Delivery, the last where the message waits or waited for an instant
@@ -104,7 +104,7 @@ class Verb(IntEnum):
     DISCARD = 56  # sinks, the units in one byte string: place of the sink int16, then as a winner -> how many
     TRIGGER_SWEEP = 38  # nothing -> how many starts were made pending
     RELEASE_WAITING = 39  # `release_delayed`, by the name that it was given: queue name, MsgId or nil -> how many
-    SERVE = 58  # queue name, the fields of HandlingTerms -> service
+    SERVE = 58  # queue name, the fields of ServiceOptions -> service
     STOP_SERVING = 59  # service -> 0
     TAKE = 60  # service, count -> trigger message or empty, the fields of each Handed
     SETTLE = 61  # of each settlement: delivery, outcome, seconds, and unless that is all the failure, the fields of

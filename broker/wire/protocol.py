@@ -199,10 +199,10 @@ class Endpoint:
         if not (0 <= conversation <= CONVERSATION_MAX and 0 <= call <= CALL_MAX):
             raise WireError(f"conversation {conversation}, call {call}: a number is out of range")
         if self.state is not State.OPEN or verb not in self._heard:
-            self._heed(verb)
+            self._handle(verb)
         return frame
 
-    def _heed(self, verb: int) -> None:
+    def _handle(self, verb: int) -> None:
         """Take a step of the line's life, or refuse a verb that has no place in it now."""
         other = self.role.other
         if verb not in _SENDS[other] or verb not in TRANSITIONS[self.state]:

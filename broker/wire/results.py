@@ -8,17 +8,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from broker.interface.claims.claims import QueueRange
-from broker.interface.handlers.delivery_answers import Handed, Taken
+from broker.interface.handlers.delivery_answers import DeliveryAnswer, TakeAnswer
 from broker.interface.port import (
     NO_LIST,
-    Delivery,
     Distribution,
-    Lease,
+    GetAnswer,
     Opened,
     PendingQueue,
     PendingStarts,
     Placed,
     PlacedMany,
+    StartLease,
 )
 from broker.mqi.delivery_fields import Settled
 from broker.mqi.explanations import Explanation, Finding
@@ -160,11 +160,11 @@ PLACED_MANY: Final = Result(
 )
 
 
-def _delivery(items: Iterable[Any]) -> Delivery:
-    return Delivery(*items)
+def _delivery(items: Iterable[Any]) -> GetAnswer:
+    return GetAnswer(*items)
 
 
-def delivery_weight(delivery: Delivery) -> int:
+def delivery_weight(delivery: GetAnswer) -> int:
     """Return the number of bytes of a message."""
     return len(delivery.data) + len(delivery.packed_md) + len(delivery.properties)
 
@@ -185,17 +185,17 @@ def _pending(items: Frame) -> PendingStarts:
     return PendingStarts(posts, [PendingQueue(*queue) for queue in queues])
 
 
-def _taken_items(taken: Taken) -> tuple[Any, ...]:
+def _taken_items(taken: TakeAnswer) -> tuple[Any, ...]:
     return taken.trigger, [(*each[:-1], [delivered(message) for message in each.messages]) for each in taken.deliveries]
 
 
-def _taken(items: Frame) -> Taken:
+def _taken(items: Frame) -> TakeAnswer:
     trigger, deliveries = items
-    return Taken(trigger, [_handed(*fields) for fields in deliveries])
+    return TakeAnswer(trigger, [_handed(*fields) for fields in deliveries])
 
 
-def _handed(id: int, attempt: int, limit: int, waited: float, messages: list[Any]) -> Handed:
-    return Handed(id, attempt, limit, waited, list(map(_delivery, messages)))
+def _handed(id: int, attempt: int, limit: int, waited: float, messages: list[Any]) -> DeliveryAnswer:
+    return DeliveryAnswer(id, attempt, limit, waited, list(map(_delivery, messages)))
 
 
 _NOTHING_MORE: Final = Settled(0, 0)[2:]
@@ -213,7 +213,7 @@ def _settled(items: Frame) -> list[Settled]:
 
 PENDING: Final = Result(tuple, _pending, lambda pending: 512 * len(pending.queues))
 LEASES: Final = Result(
-    _single, lambda items: [Lease(*lease) for lease in _list(items)], lambda leases: 1024 * len(leases)
+    _single, lambda items: [StartLease(*lease) for lease in _list(items)], lambda leases: 1024 * len(leases)
 )
 TAKEN: Final = Result(
     _taken_items,

@@ -13,16 +13,16 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from broker.interface.claims.claims import ConsumerState, Publication, Registration, Staged, UnitName, Wanted
-from broker.interface.handlers.delivery_answers import Serving
+from broker.interface.claims.claims import BrowseSelection, ConsumerState, Publication, Registration, Staged, UnitName
+from broker.interface.handlers.delivery_answers import ServeAnswer
 from broker.mqi.checks import PADDING
-from broker.mqi.delivery_fields import NO_TERMS
+from broker.mqi.delivery_fields import NO_EXTRAS
 from broker.mqi.errors import MQError
 from broker.mqi.names import NAME_LENGTH
 from broker.mqi.reasons import MQRC
 from broker.wire import arguments, claims, results
 from broker.wire.arguments import DATA, HANDLE
-from broker.wire.delivery_wire import handling_terms, put_terms, settle
+from broker.wire.delivery_wire import put_extras, service_options, settle
 from broker.wire.fields import (
     LABEL_MAX,
     LONG_MAX,
@@ -61,7 +61,7 @@ _UUID_MAX: Final = 64
 _QUERY_MAX: Final = 1024
 
 
-class Kind(Enum):
+class VerbKind(Enum):
     """Whom a call needs while it is under way."""
 
     CALL = auto()
@@ -98,7 +98,7 @@ class Row:
     name: str
     fields: tuple[Field, ...]
     result: Result
-    kind: Kind = Kind.CALL
+    kind: VerbKind = VerbKind.CALL
     by_hand: Callable[[Port, Frame, Earlier], Call[Any]] | None = None
     """Makes the call of a frame that no fields can tell."""
 
@@ -195,7 +195,7 @@ _MD: Final = Field("md", make=descriptor, pack=packed_descriptor)
 _PMO: Final = Field("options", make=put_options, pack=packed_put_options)
 _GMO: Final = Field("options", make=get_options, pack=packed_get_options)
 _OPTIONS: Final = Field("options", int, "the options", low=LONG_MIN, high=LONG_MAX)
-_PUT_TERMS: Final = Field("terms", make=put_terms, default=NO_TERMS)
+_PUT_EXTRAS: Final = Field("extras", make=put_extras, default=NO_EXTRAS)
 _SELECTORS: Final = Field("selectors", list, "the selectors", MQRC.SELECTOR_ERROR, pack=list)
 _SETTINGS: Final = Field("values", list, "the values", MQRC.SELECTOR_ERROR, make=_settings, pack=results.pairs)
 _CHECK: Final = replace(flag("check", "whether the first failure ends the script"), default=False)
@@ -208,7 +208,7 @@ _Q_NAMES: Final = Field(
 )
 _MSG_ID: Final = identifier("msg_id", MQRC.MSG_ID_ERROR)
 _IDS: Final = _MSG_ID, identifier("correl_id", MQRC.CORREL_ID_ERROR), identifier("group_id", MQRC.GROUP_ID_ERROR)
-_WANTED: Final = Field("wanted", make=Wanted, parts=_IDS)
+_WANTED: Final = Field("wanted", make=BrowseSelection, parts=_IDS)
 _ANY_IDS: Final = Field("msg_id"), Field("correl_id"), Field("group_id")
 
 _UUID: Final = Field("uuid", str, "the uuid of the consumer", MQRC.NO_SUBSCRIPTION, high=_UUID_MAX)
@@ -250,8 +250,8 @@ ROWS: Final = (
     Row(Verb.OPEN, "open", (_OD, Field("options")), results.OPENED),
     Row(Verb.CLOSE, "close", (HANDLE, Field("options")), NUMBER),
     Row(Verb.PUT, "put", (), results.PLACED, by_hand=arguments.put),
-    Row(Verb.PUT1, "put1", (_OD, _MD, _PMO, _PUT_TERMS, DATA), results.PLACED_ONCE),
-    Row(Verb.GET, "get", (), results.DELIVERY, Kind.RECEIVE, by_hand=arguments.get),
+    Row(Verb.PUT1, "put1", (_OD, _MD, _PMO, _PUT_EXTRAS, DATA), results.PLACED_ONCE),
+    Row(Verb.GET, "get", (), results.DELIVERY, VerbKind.RECEIVE, by_hand=arguments.get),
     Row(Verb.BEGIN, "begin", (), NUMBER),
     Row(Verb.COMMIT, "commit", (), NUMBER),
     Row(Verb.BACKOUT, "backout", (), NUMBER),
@@ -260,31 +260,31 @@ ROWS: Final = (
     Row(Verb.MQSC, "mqsc", (_CHECK, _SCRIPT), results.REPLIES),
     Row(Verb.STATUS, "status", (), results.FIGURES),
     Row(Verb.TRIGGER_PENDING, "trigger_pending", (), results.PENDING),
-    Row(Verb.TRIGGER_WAIT, "trigger_wait", (integer("posts", "the number of posts"),), NUMBER, Kind.WAIT),
+    Row(Verb.TRIGGER_WAIT, "trigger_wait", (integer("posts", "the number of posts"),), NUMBER, VerbKind.WAIT),
     Row(Verb.TRIGGER_TAKE, "trigger_take", (_Q_NAME, _LEASES), results.LEASES),
     Row(Verb.TRIGGER_SWEEP, "trigger_sweep", (), NUMBER),
     Row(Verb.PUT_MANY, "put_many", (), results.PLACED_MANY, by_hand=arguments.put_many),
-    Row(Verb.GET_MANY, "get_many", (HANDLE, _MD, _GMO, Field("count")), results.DELIVERIES, Kind.RECEIVE),
+    Row(Verb.GET_MANY, "get_many", (HANDLE, _MD, _GMO, Field("count")), results.DELIVERIES, VerbKind.RECEIVE),
     Row(Verb.EXPLAIN, "explain", (Field("q_name"), *_ANY_IDS), results.EXPLANATION),
-    Row(Verb.BACKUP, "backup", (Field("path"),), NUMBER, Kind.READ),
+    Row(Verb.BACKUP, "backup", (Field("path"),), NUMBER, VerbKind.READ),
     Row(Verb.CONSUMER, "consumer", (name("name", "the name of the consumer"), _Q_NAMES), record(ConsumerState)),
     Row(Verb.REGISTER, "register", (_UUID, *_CHECKPOINT, flag("resume", "whether to resume")), record(Registration)),
     Row(Verb.CLAIM, "claim", (*_READER, _START, *_LIMITS, _BEFORE, _WHOLE), NUMBER),
     Row(Verb.PIN, "pin", (*_READER, _LINEAGE, _START, _END), CUTS),
-    Row(Verb.READ_CLAIMED, "read_claimed", (*_READER, *_SEQUENCES), COLUMNS, Kind.READ),
+    Row(Verb.READ_CLAIMED, "read_claimed", (*_READER, *_SEQUENCES), COLUMNS, VerbKind.READ),
     Row(Verb.ACKNOWLEDGE, "acknowledge", (*_READER, Field("to", int, "the sequence")), NUMBER),
     Row(Verb.RELEASE, "release", _READER, NUMBER),
-    Row(Verb.QUEUE_RANGES, "queue_ranges", (_Q_NAMES,), results.RANGES, Kind.READ),
-    Row(Verb.BROWSE_RANGE, "browse_range", (_Q_NAME, *_ARRIVALS, _WANTED), COLUMNS, Kind.READ),
-    Row(Verb.BROWSE_CUTS, "browse_cuts", (_Q_NAME, *_ARRIVALS, *_LIMITS), CUTS, Kind.READ),
+    Row(Verb.QUEUE_RANGES, "queue_ranges", (_Q_NAMES,), results.RANGES, VerbKind.READ),
+    Row(Verb.BROWSE_RANGE, "browse_range", (_Q_NAME, *_ARRIVALS, _WANTED), COLUMNS, VerbKind.READ),
+    Row(Verb.BROWSE_CUTS, "browse_cuts", (_Q_NAME, *_ARRIVALS, *_LIMITS), CUTS, VerbKind.READ),
     Row(Verb.SINK, "sink", (name("name", "the name of the sink"),), results.LEDGER),
     Row(Verb.STAGE, "stage", (_UNIT, _QUERY, *_PIECE, replace(DATA, name="rows")), record(Staged)),
     Row(Verb.PUBLISH, "publish", (_SINK, _BATCH, _QUERY, _WINNERS), record(Publication), join=claims.name_winners),
     Row(Verb.DISCARD, "discard", (_UNITS,), NUMBER),
     Row(Verb.RELEASE_WAITING, "release_delayed", (_Q_NAME, _MSG_ID), NUMBER),
-    Row(Verb.SERVE, "serve", (_Q_NAME, Field("options", make=handling_terms)), record(Serving)),
+    Row(Verb.SERVE, "serve", (_Q_NAME, Field("options", make=service_options)), record(ServeAnswer)),
     Row(Verb.STOP_SERVING, "stop_serving", (_SERVICE,), NUMBER),
-    Row(Verb.TAKE, "take_deliveries", (_SERVICE, _DELIVERIES), results.TAKEN, Kind.RECEIVE),
+    Row(Verb.TAKE, "take_deliveries", (_SERVICE, _DELIVERIES), results.TAKEN, VerbKind.RECEIVE),
     Row(Verb.SETTLE, "settle_deliveries", (), results.SETTLED, by_hand=settle),
     Row(Verb.DELIVERY_CONNECT, "delivery_connection", (_TAKER, _DELIVERY, _APPL_NAME), results.PORT),
     Row(Verb.SERIALIZE, "serialize", (_OPTIONS, _TAG), NUMBER),

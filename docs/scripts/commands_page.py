@@ -179,7 +179,7 @@ def _status(noun_and_type: tuple[str, str]) -> str:
     noun, type = noun_and_type
     status = STATUSES[noun_and_type]
     head = STATUS_INTRODUCTION.format(command=f"DISPLAY {noun}" + (f" TYPE({type})" if type else ""), code=status.code)
-    rows = [(f"`{each.keyword}`", each.told) for each in status.figures.values()]
+    rows = [(f"`{each.keyword}`", each.reported) for each in status.figures.values()]
     return f"{head}\n{_table(('keyword', ''), rows)}"
 
 

@@ -61,7 +61,7 @@ def sample() -> str:
 
 def _sample_section(section: str) -> str:
     head = f"\n[{section}]\n{_comment(_purpose(section))}"
-    return head + "".join(f"\n{_comment(_told(each))}{each.key} = {toml(each.default)}\n" for each in _all(section))
+    return head + "".join(f"\n{_comment(_reported(each))}{each.key} = {toml(each.default)}\n" for each in _all(section))
 
 
 def page() -> str:
@@ -71,7 +71,8 @@ def page() -> str:
 
 def _page_section(section: str) -> str:
     rows = "".join(
-        f"| `{each.key}` | `{toml(each.default)}` | {each.kind.wanted} | {_told(each)} |\n" for each in _all(section)
+        f"| `{each.key}` | `{toml(each.default)}` | {each.kind.expected} | {_reported(each)} |\n"
+        for each in _all(section)
     )
     return (
         f"\n## `[{section}]`\n\n{_purpose(section)}\n\n| key | default | accepts | meaning |\n|---|---|---|---|\n{rows}"
@@ -86,7 +87,7 @@ def _all(section: str) -> list[Setting]:
     return list(settings(section).values())
 
 
-def _told(each: Setting) -> str:
+def _reported(each: Setting) -> str:
     return f"{each.help} In {each.unit}." if each.unit else each.help
 
 

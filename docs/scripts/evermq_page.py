@@ -39,10 +39,10 @@ def _command(name: str, command: click.Command) -> str:
     context = click.Context(command, info_name=name)
     usage = " ".join(["evermq", name, *command.collect_usage_pieces(context)])
     options = [each for each in command.params if isinstance(each, click.Option)]
-    rows = "".join(f"| `{_syntax(each)}` | {_told(each)} |\n" for each in options)
+    rows = "".join(f"| `{_syntax(each)}` | {_reported(each)} |\n" for each in options)
     table = f"\n| option | |\n| --- | --- |\n{rows}" if rows else ""
-    told = inspect.cleandoc(command.help or "")
-    return f"\n## {name}\n\n```sh\n{usage}\n```\n\n{told}\n{table}{_parts(name, command)}"
+    reported = inspect.cleandoc(command.help or "")
+    return f"\n## {name}\n\n```sh\n{usage}\n```\n\n{reported}\n{table}{_parts(name, command)}"
 
 
 def _parts(name: str, command: click.Command) -> str:
@@ -62,7 +62,7 @@ def _syntax(option: click.Option) -> str:
     return f"{', '.join(option.opts)}{value}"
 
 
-def _told(option: click.Option) -> str:
+def _reported(option: click.Option) -> str:
     return " ".join([option.help or "", *_bounds(option)])
 
 

@@ -140,10 +140,10 @@ class Checkout:
     @property
     def name(self) -> str:
         """The name for tables: its folder, and its commit where git tells."""
-        told = subprocess.run(
+        reported = subprocess.run(
             ["git", "-C", str(self.path), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
         )
-        return f"{self.path.name} {told.stdout.strip()}".strip()
+        return f"{self.path.name} {reported.stdout.strip()}".strip()
 
     def environment(self, **settings: str) -> dict[str, str]:
         """The environment of its processes: nothing is set but this, and bytecode is kept."""

@@ -110,8 +110,8 @@ def target_rows(cells: Sequence[Cell]) -> list[list[str]]:
             rows += _target(cells, each, size)
     recovered = figure(cells, "W8", 2048, "evermq", "recover_net_ms")
     if recovered is not None:
-        told = ["2048", f"{amount(recovered)} ms", "<= 1,000 ms", _met(recovered <= 1000)]
-        rows.append(["W8", "evermq: first get after kill -9", "", *told])
+        reported = ["2048", f"{amount(recovered)} ms", "<= 1,000 ms", _met(recovered <= 1000)]
+        rows.append(["W8", "evermq: first get after kill -9", "", *reported])
     return rows
 
 
@@ -136,8 +136,8 @@ def sync_rows(text: str) -> list[list[str]]:
     """
     counts: dict[str, Mapping[str, Mapping[str, int]]] = {}
     for line in text.splitlines():
-        system, _, told = line.partition(" ")
-        counts[system] = json.loads(told)
+        system, _, reported = line.partition(" ")
+        counts[system] = json.loads(reported)
     workloads = list(next(iter(counts.values())))
     return [
         ["system", *workloads],

@@ -220,12 +220,12 @@ class EverMQTrigger(_Handlers):
 
     async def setup(self, queues: Sequence[str], wake: bool = False) -> None:
         await super().setup(queues, wake)
-        ask, told = peers_handlers.ASK, peers_handlers.TOLD
+        ask, reported = peers_handlers.ASK, peers_handlers.TOLD
         await self._command(
             [
                 f"DEFINE PROCESS({ask}) REPLACE",
                 f"DEFINE QLOCAL({ask}) REPLACE TRIGGER TRIGTYPE(EVERY) PROCESS({ask})",
-                f"DEFINE QLOCAL({told}) REPLACE MAXMSGL(104857600)",
+                f"DEFINE QLOCAL({reported}) REPLACE MAXMSGL(104857600)",
             ]
         )
 
@@ -246,8 +246,8 @@ class EverMQTrigger(_Handlers):
 
     async def _stamps(self, count: int) -> list[tuple[bytes, int]]:
         await self.connection.put1(peers_handlers.ASK, str(count))
-        async with self.connection.open(peers_handlers.TOLD, MQOO.INPUT_SHARED) as told:
-            data = (await told.get(wait=120)).data
+        async with self.connection.open(peers_handlers.TOLD, MQOO.INPUT_SHARED) as reported:
+            data = (await reported.get(wait=120)).data
         return list(peers_handlers.STAMPS.iter_unpack(data))
 
 

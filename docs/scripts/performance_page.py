@@ -51,10 +51,10 @@ def _main() -> None:
     given = _arguments()
     page = PAGE.read_text("utf-8")
     if given.bench:
-        told = json.loads(given.bench.read_text("utf-8"))
-        page = replaced(page, "machine", markdown([["", "this run"], *map(list, told["machine"].items())]))
-        page = replaced(page, "figures", markdown(figure_rows(told)))
-        page = replaced(page, "limits", markdown(limit_rows(told)))
+        reported = json.loads(given.bench.read_text("utf-8"))
+        page = replaced(page, "machine", markdown([["", "this run"], *map(list, reported["machine"].items())]))
+        page = replaced(page, "figures", markdown(figure_rows(reported)))
+        page = replaced(page, "limits", markdown(limit_rows(reported)))
     if given.peers:
         cells = merged(file.read_text("utf-8") for file in given.peers)
         page = replaced(page, "targets", markdown(target_rows(cells)))

@@ -54,8 +54,8 @@ def _family(family: type[Enum]) -> str:
     rows = (
         (_value(value, bits=bits), _names(names)) for value, names in _by_value(family, f"{family.__name__}.").items()
     )
-    told = (family.__doc__ or "").partition("\n\n")[0].replace("\n    ", " ")
-    return f"## {family.__name__}\n\n{told}\n\n{_table(('value', 'name'), rows)}"
+    reported = (family.__doc__ or "").partition("\n\n")[0].replace("\n    ", " ")
+    return f"## {family.__name__}\n\n{reported}\n\n{_table(('value', 'name'), rows)}"
 
 
 def _by_value(family: type[Enum], prefix: str) -> dict[object, list[str]]:

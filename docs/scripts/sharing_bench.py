@@ -57,16 +57,16 @@ _DELETE: Final = (
 class Phases:
     """The phases of one run, which all processes begin together: each is timed from there on."""
 
-    def __init__(self, barrier: Barrier, told: dict[str, tuple[int, float, float]]) -> None:
+    def __init__(self, barrier: Barrier, reported: dict[str, tuple[int, float, float]]) -> None:
         self._barrier = barrier
-        self._told = told
+        self._reported = reported
 
     async def run(self, name: str, works: list[Callable[[], Awaitable[int]]]) -> None:
         """Do these works at the same time; how many messages that were, in which time, and of the processor."""
         await asyncio.to_thread(self._barrier.wait)
         begun, used = time.perf_counter(), time.process_time()
         counts = await asyncio.gather(*(work() for work in works))
-        self._told[name] = sum(counts), time.perf_counter() - begun, time.process_time() - used
+        self._reported[name] = sum(counts), time.perf_counter() - begun, time.process_time() - used
         await asyncio.to_thread(self._barrier.wait)
 
 
@@ -152,10 +152,10 @@ async def plain(number: int, arguments: argparse.Namespace, phases: Phases) -> N
 
 def process(kind: str, number: int, arguments: argparse.Namespace, barrier: Barrier, pipe: Any) -> None:
     """Run one process."""
-    told: dict[str, tuple[int, float, float]] = {}
+    reported: dict[str, tuple[int, float, float]] = {}
     work = member if kind == "group" else plain
-    uvloop.run(work(number, arguments, Phases(barrier, told)))
-    pipe.send(told)
+    uvloop.run(work(number, arguments, Phases(barrier, reported)))
+    pipe.send(reported)
 
 
 async def prepare(arguments: argparse.Namespace) -> None:
@@ -208,16 +208,16 @@ def measure(kind: str, members: int, arguments: argparse.Namespace) -> dict[str,
         theirs.close()
         pipes.append(ours)
         processes.append(started)
-    told = [pipe.recv() for pipe in pipes]
+    reported = [pipe.recv() for pipe in pipes]
     for started in processes:
         started.join()
-    put = sum(each["put"][0] for each in told)
-    got = sum(each["get"][0] for each in told)
+    put = sum(each["put"][0] for each in reported)
+    got = sum(each["get"][0] for each in reported)
     if got != put + arguments.depth:
         raise SystemExit(f"{kind}: {put + arguments.depth} messages were there, and {got} were got")
     found: dict[str, float] = {}
     for phase in ("put", "get"):
-        counts, times, used = zip(*(each[phase] for each in told), strict=True)
+        counts, times, used = zip(*(each[phase] for each in reported), strict=True)
         found[phase] = sum(counts) / max(times)
         found[f"{phase} us"] = 1e6 * sum(used) / sum(counts)
     return found

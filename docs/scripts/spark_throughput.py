@@ -27,7 +27,7 @@ from pyspark.sql import functions
 import broker
 from broker.benchmarks.batches import check_depth
 from broker.benchmarks.child import ROOT, MeasurementError
-from broker.benchmarks.daemon import QUEUE, Daemon, daemon
+from broker.benchmarks.daemon import QUEUE, MeasuredDaemon, daemon
 from broker.benchmarks.machine import machine
 from broker.benchmarks.workloads.loop import HOLD, longest_hold, start_watch
 from broker.mqi import MQOO
@@ -231,12 +231,12 @@ class Runner:
                 return outcome
 
     @contextmanager
-    def _daemon(self, folder: Path, settings: Mapping[str, str]) -> Iterator[Daemon]:
+    def _daemon(self, folder: Path, settings: Mapping[str, str]) -> Iterator[MeasuredDaemon]:
         made = daemon(folder, HOLD.definitions, {**HOLD.settings, **settings})
         with self._portal.wrap_async_context_manager(made) as started:
             yield started
 
-    def _timed(self, figure: Figure, bench: Bench, started: Daemon | None) -> Outcome:
+    def _timed(self, figure: Figure, bench: Bench, started: MeasuredDaemon | None) -> Outcome:
         if started is not None:
             self._on(started, longest_hold)
         before, begun = self._used(started), time.perf_counter()
@@ -248,14 +248,14 @@ class Runner:
             rate=bench.rows / seconds, daemon_us=daemon_us, python_us=python_us, java_us=java_us, hold_ms=hold
         )
 
-    def _on(self, started: Daemon, make: Callable[[Connection], Awaitable[Any]]) -> Any:
+    def _on(self, started: MeasuredDaemon, make: Callable[[Connection], Awaitable[Any]]) -> Any:
         async def called() -> Any:
             async with broker.connect(started.url) as connection:
                 return await make(connection)
 
         return self._portal.call(called)
 
-    def _used(self, started: Daemon | None) -> Used:
+    def _used(self, started: MeasuredDaemon | None) -> Used:
         return Used(0.0 if started is None else Times.of(started.pid).own, _below(self._java), Times.of(self._java).own)
 
 
@@ -367,10 +367,10 @@ def _main() -> None:
     given = _arguments()
     begun = _load()
     measured = measure(given)
-    told = {name: text for name, text in machine().items() if name != "packages"}
-    told["load before and after"] = f"{begun}, {_load()}"
+    reported = {name: text for name, text in machine().items() if name != "packages"}
+    reported["load before and after"] = f"{begun}, {_load()}"
     table = markdown(rows_of(measured))
-    facts = markdown([["", "this run"], *map(list, told.items())])
+    facts = markdown([["", "this run"], *map(list, reported.items())])
     print(facts + "\n" + table)
     if given.page:
         page = replaced(PAGE.read_text("utf-8"), "spark", facts + "\n" + table)

@@ -9,7 +9,7 @@ import pytest
 
 from broker.benchmarks.catalog import WORKLOADS
 from broker.benchmarks.report import figure_rows
-from broker.benchmarks.session import Session
+from broker.benchmarks.session import BenchmarkSession
 from broker.cli.administration.status import table
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_every_message_is_accounted_for(name: str) -> None:
-    session = Session.of([name], runs=1, tell=lambda text: None)
+    session = BenchmarkSession.of([name], runs=1, tell=lambda text: None)
     report = anyio.run(session.report, backend_options={"use_uvloop": True})
     assert report.errors == []
     sys.stdout.write("\n".join(["", *table(figure_rows(report.as_json())), ""]))

@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 def test_a_figure_comes_with_what_bounds_it_and_its_share(evermq: Evermq) -> None:
     result = evermq("bench", "--quick", "--only", "wake", "--json")
     assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    (figure,) = told["figures"]
-    (limit,) = told["limits"]
+    reported = json.loads(result.stdout)
+    (figure,) = reported["figures"]
+    (limit,) = reported["limits"]
     assert (figure["name"], figure["size"], figure["count"], len(figure["values"])) == ("wake", 256, 100, 1)
     assert (limit["name"], limit["size"]) == ("round-trip", 256)
     assert figure["bound"] == {"by": "round-trip", "value": pytest.approx(limit["median"])}
     assert figure["share"] == pytest.approx(limit["median"] / figure["median"])
-    assert told["machine"]["file system"]
-    assert told["errors"] == []
+    assert reported["machine"]["file system"]
+    assert reported["errors"] == []
 
 
 async def lose(trial: Trial) -> Measured:
@@ -99,28 +99,28 @@ def test_the_dearest_way_bounds_a_figure() -> None:
     names = {"request": 5e-6, "insert": 20e-6}
     limits = [LimitFigure(LIMITS[name], 256, [cost, cost, 1.0]) for name, cost in names.items()]
     figure = Figure(PUT_PIPELINED, 256, 30_000, [Measured(value=rate) for rate in (9_000, 10_000, 30_000)])
-    told = Report(figures=[figure], limits=limits, runs=3).as_json()
-    assert figure_rows(told)[1] == [
+    reported = Report(figures=[figure], limits=limits, runs=3).as_json()
+    assert figure_rows(reported)[1] == [
         "durable put, pipelined, 256 outstanding", "256", "10,000", "9,000 - 30,000", "messages/s",
         "insert", "50,000", "20%", "",
     ]  # fmt: skip
-    assert limit_rows(told)[2] == [
+    assert limit_rows(reported)[2] == [
         "SQLite, a row inserted, 256 a transaction", "insert", "256", "20", "20 - 1,000,000", "50,000",
     ]  # fmt: skip
 
 
 def test_the_other_commands_start_without_the_benchmarks() -> None:
     program = "import sys; import broker.cli; print([name for name in sys.modules if name.startswith('broker.bench')])"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
-    assert told.stdout == "[]\n"
+    reported = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    assert reported.stdout == "[]\n"
 
 
 def test_no_line_is_wider_than_a_page() -> None:
     limits = [LimitFigure(limit, size, [1.5e-3] * 3) for limit in LIMITS.values() for size in (256, 2048, 0)]
     measured = Measured(value=123_456.0, details={"the 99th percentile": 1_234_567.0, "the most memory": 99_999.0})
     figures = [Figure(workload, 2048, 1_000_000, [measured]) for workload in WORKLOADS.values()]
-    told = Report(figures=figures, limits=limits, runs=3).as_json()
-    lines = list(bench_tables(told))
+    reported = Report(figures=figures, limits=limits, runs=3).as_json()
+    lines = list(bench_tables(reported))
     assert [line for line in lines if len(line) > 100] == []
     text = " ".join(" ".join(lines).split())
     assert text.count("the most memory 99,999") == len(WORKLOADS)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 import anyio
 
-from broker.cli.messages.bulk_put import OUTSTANDING_MAX, BulkPut, Room
-from broker.cli.messages.lines import Line
+from broker.cli.messages.bulk_put import OUTSTANDING_MAX, BulkPut, PutRoom
+from broker.cli.messages.lines import InputLine
 from broker.mqi import MQRC, MessageDescriptor, MQError
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ class SlowQueue:
             raise error from MQError(MQRC.Q_FULL, "full")
 
 
-async def numbered(count: int) -> AsyncIterator[Line]:
+async def numbered(count: int) -> AsyncIterator[InputLine]:
     for number in range(1, count + 1):
-        yield Line(number, 1, b"%d" % number)
+        yield InputLine(number, 1, b"%d" % number)
 
 
 def bulk_put(queue: SlowQueue, settled: list[tuple[int, str]]) -> BulkPut:
@@ -62,12 +62,12 @@ async def test_what_is_read_while_lines_are_put_is_put_next_and_all_settle_in_or
 async def test_a_line_is_put_without_waiting_for_more() -> None:
     queue, settled = SlowQueue(), list[tuple[int, str]]()
     queue.gate.set()
-    send, receive = anyio.create_memory_object_stream[Line](1)
+    send, receive = anyio.create_memory_object_stream[InputLine](1)
     async with receive, anyio.create_task_group() as tasks:
         tasks.start_soon(bulk_put(queue, settled).put, receive)
         async with send:
             for number in (1, 2):
-                await send.send(Line(number, 1, b"x"))
+                await send.send(InputLine(number, 1, b"x"))
                 await anyio.wait_all_tasks_blocked()
                 assert settled[-1] == (number, "")
 
@@ -89,16 +89,16 @@ async def test_a_line_too_long_to_keep_is_a_failure_of_that_line() -> None:
     queue, settled = SlowQueue(), list[tuple[int, str]]()
     queue.gate.set()
 
-    async def lines() -> AsyncIterator[Line]:
-        yield Line(1, 1, b"a")
-        yield Line(2, 1 << 40, None)
+    async def lines() -> AsyncIterator[InputLine]:
+        yield InputLine(1, 1, b"a")
+        yield InputLine(2, 1 << 40, None)
 
     await bulk_put(queue, settled).put(lines())
     assert settled == [(1, ""), (2, "the line has 1099511627776 bytes")]
 
 
 async def test_room_bounds_bytes_but_lets_one_large_thing_through_alone() -> None:
-    room, taken = Room(10, 100), list[int]()
+    room, taken = PutRoom(10, 100), list[int]()
 
     async def take_all() -> None:
         for size in (1000, 60, 40, 50):

@@ -112,7 +112,7 @@ def test_put_with_a_delay_or_a_key(on: Evermq, queue: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (("--property", "n"), "'n' is no property: write NAME=VALUE"),
         (("--property", "n=1", "--property", "n=2"), "n is given twice"),
@@ -124,9 +124,9 @@ def test_put_with_a_delay_or_a_key(on: Evermq, queue: str) -> None:
         (("--property", "n=1", "--lines"), "--property is for one message"),
     ],
 )
-def test_what_put_cannot_mean_is_told(on: Evermq, words: tuple[str, ...], told: str) -> None:
+def test_what_put_cannot_mean_is_told(on: Evermq, words: tuple[str, ...], reported: str) -> None:
     result = on("put", "ANY", *words, *(() if "--lines" in words else ("x",)))
-    assert (result.exit_code, told in result.stderr) == (20, True), result.stderr
+    assert (result.exit_code, reported in result.stderr) == (20, True), result.stderr
 
 
 def test_browse_leaves_the_messages_there_and_get_all_takes_them(on: Evermq, queue: str) -> None:

@@ -217,8 +217,7 @@ def until_it_runs(evermq: Callable[..., Result], url: str) -> None:
 
 _CTRL_C_AT = """\
 import logging, os, signal, sys
-from broker.cli import main
-from broker.cli.terminal import logs
+from broker.cli import logs, main
 
 class CtrlC(logging.Handler):
     def emit(self, record):
@@ -248,8 +247,10 @@ def test_ctrl_c_gives_the_start_up_and_a_second_one_ends_it_in_words(guests: Pat
         timeout=60,
         check=False,
     )
-    told = [json.loads(line) for line in done.stderr.splitlines()]  # no traceback, nothing that is no line of the log
-    ended = [line["message"] for line in told if "daemon ends at once" in line["message"]]
+    reported = [
+        json.loads(line) for line in done.stderr.splitlines()
+    ]  # no traceback, nothing that is no line of the log
+    ended = [line["message"] for line in reported if "daemon ends at once" in line["message"]]
     assert (done.returncode, len(ended)) in {(130, 0), *([(20, 1)] if times == 2 else [])}  # it may end in order first
     assert ended or "signal=SIGINT: the start is given up" in done.stderr
     assert "look at the disk" not in done.stderr

@@ -50,7 +50,7 @@ def queues(on: Evermq) -> str:
 
 
 def bury(
-    daemon: RunningDaemon, data: bytes = b"work", msg_id: bytes = MSG_ID, told: Mapping[str, int] = NOTHING
+    daemon: RunningDaemon, data: bytes = b"work", msg_id: bytes = MSG_ID, reported: Mapping[str, int] = NOTHING
 ) -> None:
     """Put a dead letter, as the queue manager makes them."""
     header = MQDLH(2362, "LETTERS", "QM1", 546, 1208, "MQSTR", 0, "evermq", "20260501", "09000000")
@@ -67,7 +67,7 @@ def bury(
         "evermq.traceback": TRACEBACK,
         "evermq.put_expiry": -1,
         "colour": "red",
-        **told,
+        **reported,
     }
 
     async def put() -> None:
@@ -101,9 +101,9 @@ def test_without_a_queue_the_letters_on_all_dead_letter_queues_are_listed(
     assert ID in said[1]
     assert said[2] == "OWN.SIDE"
     assert len(said) == 4
-    told = [json.loads(line) for line in on("dead-letters", "list", "--json").stdout.splitlines()]
-    assert [each["dead_letter_queue"] for each in told] == ["LETTERS.DEAD", "OWN.SIDE"]
-    assert told[0]["msg_id"] == ID
+    reported = [json.loads(line) for line in on("dead-letters", "list", "--json").stdout.splitlines()]
+    assert [each["dead_letter_queue"] for each in reported] == ["LETTERS.DEAD", "OWN.SIDE"]
+    assert reported[0]["msg_id"] == ID
     assert on("dead-letters", "list", "--why", "crashed").stdout.splitlines() == said[:2]
     on("mqsc", input=b"CLEAR QLOCAL(OWN.SIDE)\nCLEAR QLOCAL(LETTERS.DEAD)\nALTER QLOCAL(LETTERS.DEAD) DESCR(' ')")
 
@@ -146,8 +146,8 @@ def test_a_letter_is_shown_with_all_that_is_known(daemon: RunningDaemon, on: Eve
     lines = shown.stdout.splitlines()
     assert lines[0] == f"msg id         {ID}"
     assert "property       colour = 'red'" in lines
-    told = [f"  {line}" for line in TRACEBACK.splitlines()]
-    assert lines[-7:] == ["property       colour = 'red'", "traceback", *told, "data", "  00 01"]
+    reported = [f"  {line}" for line in TRACEBACK.splitlines()]
+    assert lines[-7:] == ["property       colour = 'red'", "traceback", *reported, "data", "  00 01"]
 
 
 def test_a_letter_is_put_back(daemon: RunningDaemon, on: Evermq, queues: str) -> None:
@@ -161,7 +161,7 @@ def test_a_letter_is_put_back(daemon: RunningDaemon, on: Evermq, queues: str) ->
 
 
 def test_what_stays_is_told_with_the_reason(daemon: RunningDaemon, on: Evermq, queues: str) -> None:
-    bury(daemon, told={"evermq.replays": 3})
+    bury(daemon, reported={"evermq.replays": 3})
     bury(daemon, msg_id=b"N" * 24)
     retried = on("dead-letters", "retry", queues, "--all", "--to", "LETTERS")
     assert (retried.exit_code, retried.stdout) == (10, f"{(b'N' * 24).hex()} to LETTERS\n")

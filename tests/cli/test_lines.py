@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.cli.messages.lines import GroupLines, Line, Lines, LineSplitter
+from broker.cli.messages.lines import GroupLines, InputLine, Lines, LineSplitter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def test_only_a_newline_ends_a_line_and_bytes_stay_as_they_are(text: bytes, line
 def test_a_line_beyond_the_limit_is_counted_and_not_kept() -> None:
     splitter = LineSplitter(3)
     lines = [*splitter.feed(b"abc\nab"), *splitter.feed(b"cd"), *splitter.feed(b"e\nx"), *splitter.end()]
-    assert lines == [Line(1, 3, b"abc"), Line(2, 5, None), Line(3, 1, b"x")]
+    assert lines == [InputLine(1, 3, b"abc"), InputLine(2, 5, None), InputLine(3, 1, b"x")]
 
 
 async def test_a_file_is_read_to_its_end(tmp_path: Path) -> None:
@@ -59,10 +59,10 @@ async def test_a_pipe_gives_each_line_as_it_arrives() -> None:
     reading, writing = os.pipe()
     lines = Lines(reading)
     os.write(writing, b"one\ntw")
-    assert await anext(lines) == Line(1, 3, b"one")
+    assert await anext(lines) == InputLine(1, 3, b"one")
     os.write(writing, b"o")
     os.close(writing)
-    assert await anext(lines) == Line(2, 3, b"two")
+    assert await anext(lines) == InputLine(2, 3, b"two")
     with pytest.raises(StopAsyncIteration):
         await anext(lines)
     os.close(reading)

@@ -203,10 +203,10 @@ def test_what_a_module_raises_at_its_import_is_one_line_without_control_characte
     done = subprocess.run(
         command(*words), capture_output=True, cwd=tmp_path, env=environment(), timeout=60, check=False
     )
-    told = done.stderr.decode()
-    assert (done.returncode, told.count("\n")) == (20, 1)
-    assert "does not import: " in told
-    assert escaped(told, keep="\n") == told
+    reported = done.stderr.decode()
+    assert (done.returncode, reported.count("\n")) == (20, 1)
+    assert "does not import: " in reported
+    assert escaped(reported, keep="\n") == reported
 
 
 def test_a_mistake_of_our_own_has_a_traceback_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,14 +214,14 @@ def test_a_mistake_of_our_own_has_a_traceback_without_control_characters(capsys:
         raise RuntimeError("\x1b[31mred\n")
     except RuntimeError as error:
         show_traceback(type(error), error, error.__traceback__)
-    told = capsys.readouterr().err
-    assert told.startswith("Traceback (most recent call last):\n")
-    assert told.endswith("RuntimeError: \\x1b[31mred\n\n")
+    reported = capsys.readouterr().err
+    assert reported.startswith("Traceback (most recent call last):\n")
+    assert reported.endswith("RuntimeError: \\x1b[31mred\n\n")
     done = subprocess.run(
         [
             sys.executable,
             "-c",
-            "import sys\nfrom broker.__main__ import main\nfrom broker.cli.terminal import terminal\n"
+            "import sys\nfrom broker.__main__ import main\nfrom broker.cli import terminal\n"
             "sys.argv[1:] = ['--version']\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
             "assert sys.excepthook is terminal.show_traceback",
         ],

@@ -15,7 +15,7 @@ from broker.cli.messages.hexadecimal import in_full
 from broker.cli.messages.printing import as_json, as_line
 from broker.cli.terminal.logs import JsonLines, TextLines
 from broker.cli.terminal.terminal import say, warn, write
-from broker.interface import Delivery, Message
+from broker.interface import GetAnswer, Message
 from broker.mqi import MQENC, MessageDescriptor
 from broker.mqi.layouts.layouts import MQDLH, MQTM, MQXQH
 from broker.mqi.layouts.packing import pack_md
@@ -25,7 +25,7 @@ from broker.mqi.layouts.rfh2 import MQRFH2
 def message(data: bytes, **fields: Any) -> Message:
     md = MessageDescriptor(format="MQSTR", priority=4, msg_id=b"M" * 24, **fields)
     return Message(
-        Delivery(
+        GetAnswer(
             packed_md=pack_md(md),
             msg_id=md.msg_id,
             correl_id=md.correl_id,
@@ -384,15 +384,20 @@ def test_the_log_in_json_has_the_fields_of_a_record(
 ) -> None:
     made = record()
     made.msg, made.args = template, values
-    told = json.loads(JsonLines().format(made))
-    assert {**told, **fields} == told
-    assert (told["level"], told["message"]) == ("WARNING", template % values if values else template)
-    assert told.keys() - fields.keys() - {"event"} == {"time", "level", "logger", "message"}
+    reported = json.loads(JsonLines().format(made))
+    assert {**reported, **fields} == reported
+    assert (reported["level"], reported["message"]) == ("WARNING", template % values if values else template)
+    assert reported.keys() - fields.keys() - {"event"} == {"time", "level", "logger", "message"}
 
 
 def test_the_log_in_json_has_what_a_call_gives_besides_and_hides_nothing_of_its_own() -> None:
     made = record()
     made.__dict__.update(event="handled", queue="ORDERS", attempt=2, level="none", addresses=["a", "b"])
-    told = json.loads(JsonLines().format(made))
-    assert (told["event"], told["queue"], told["attempt"], told["level"]) == ("handled", "ORDERS", 2, "WARNING")
-    assert told["addresses"] == ["a", "b"]
+    reported = json.loads(JsonLines().format(made))
+    assert (reported["event"], reported["queue"], reported["attempt"], reported["level"]) == (
+        "handled",
+        "ORDERS",
+        2,
+        "WARNING",
+    )
+    assert reported["addresses"] == ["a", "b"]

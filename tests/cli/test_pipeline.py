@@ -70,5 +70,5 @@ def test_a_data_directory_goes_before_the_url_of_the_environment() -> None:
 
 def test_the_other_commands_start_without_spark() -> None:
     program = "import sys; import broker.cli; print([name for name in sys.modules if name.split('.')[0] == 'pyspark'])"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
-    assert told.stdout == "[]\n"
+    reported = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    assert reported.stdout == "[]\n"

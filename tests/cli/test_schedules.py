@@ -59,9 +59,9 @@ def test_schedules_are_listed(on: Evermq) -> None:
     head, line = listed.stdout.splitlines()
     assert head.split() == ["schedule", "comes", "next", "runs"]
     assert re.fullmatch(r"cli\.nightly +cron 0 3 29 2 \* Europe/Berlin +20\d\d-02-29T02:00:00Z +0", line)
-    told = json.loads(on("schedules", "list", "--json").stdout)
-    assert re.fullmatch(r"20\d\d-02-29T02:00:00Z", told.pop("next"))
-    assert told == {
+    reported = json.loads(on("schedules", "list", "--json").stdout)
+    assert re.fullmatch(r"20\d\d-02-29T02:00:00Z", reported.pop("next"))
+    assert reported == {
         "name": NAME,
         "queue": QUEUE,
         "schedule": "cron 0 3 29 2 * Europe/Berlin",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from broker.cli.program import Listed
+    from broker.cli.program import ListedCommand
     from tests.cli.conftest import RunningDaemon
 
 MODULES_MAX = 200
@@ -102,7 +102,7 @@ def test_a_daemon_loads_triggers_for_handlers_and_no_parser_before_there_is_some
 
 
 @pytest.mark.parametrize("listed", COMMANDS, ids=[each.name for each in COMMANDS])
-def test_a_command_is_listed_as_it_is(listed: Listed) -> None:
+def test_a_command_is_listed_as_it_is(listed: ListedCommand) -> None:
     command = main.get_command(click.Context(main), listed.name)
     assert command is not None
     assert (command.name, command.get_short_help_str(limit=1000)) == (listed.name, listed.help)

@@ -51,8 +51,8 @@ def queue(daemon: RunningDaemon, evermq: Callable[..., Result]) -> str:
 def test_a_command_says_whether_its_output_could_be_written(daemon: RunningDaemon, closed: tuple[int, ...]) -> None:
     done = ended(closed, "status", "--url", daemon.url)
     assert done.returncode == (20 if 1 in closed else 0)
-    told = "evermq: standard input or output is closed, which this command needs\n"
-    assert done.stderr == (told if 1 in closed and 2 not in closed else "")
+    reported = "evermq: standard input or output is closed, which this command needs\n"
+    assert done.stderr == (reported if 1 in closed and 2 not in closed else "")
     assert ("name               QM1" in done.stdout) == (1 not in closed)
 
 

@@ -72,14 +72,14 @@ def test_what_is_not_there_is_told(
     evermq: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], text: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    told = evermq(*words)
-    assert (told.exit_code, text in told.stderr) == (20, True)
+    reported = evermq(*words)
+    assert (reported.exit_code, text in reported.stderr) == (20, True)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_backup_of_nobody_says_how_to_get_a_queue_manager(evermq: Callable[..., Result], tmp_path: Path) -> None:
-    told = evermq("backup", str(tmp_path / "copy"), "--url", f"mq+unix://{tmp_path / 'socket'}")
-    assert (told.exit_code, "start one with: evermq run" in told.stderr) == (20, True)
+    reported = evermq("backup", str(tmp_path / "copy"), "--url", f"mq+unix://{tmp_path / 'socket'}")
+    assert (reported.exit_code, "start one with: evermq run" in reported.stderr) == (20, True)
 
 
 def test_damage_is_told_line_by_line_and_recovered_when_that_is_accepted(
@@ -92,10 +92,11 @@ def test_damage_is_told_line_by_line_and_recovered_when_that_is_accepted(
     verified = evermq("verify", str(data))
     assert verified.exit_code == 10
     assert verified.stdout.splitlines()[0] == f"{data / 'log.0'} is missing"
-    told = evermq("recover", str(data))
-    assert told.exit_code == 10
+    reported = evermq("recover", str(data))
+    assert reported.exit_code == 10
     assert (
-        "to keep: 263 messages, 4 definitions\nnothing was changed; restore a backup, or: evermq recover" in told.stdout
+        "to keep: 263 messages, 4 definitions\nnothing was changed; restore a backup, or: evermq recover"
+        in reported.stdout
     )
     done = evermq("recover", str(data), "--accept-loss")
     assert done.exit_code == 0

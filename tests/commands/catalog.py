@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from broker.commands.decisions import decided
-from broker.commands.interpreter import Outcome, interpret
+from broker.commands.interpreter import CommandOutcome, interpret
 from broker.commands.language.script import commands_of
 from broker.commands.requests import DECISIONS
 from broker.commands.table.attributes import create
@@ -62,7 +62,7 @@ class Manager:
     def run(self, text: str) -> CommandReply:
         """Carry out one command and answer it."""
         outcome = interpret(text, self, self.now)
-        if not isinstance(outcome, Outcome):
+        if not isinstance(outcome, CommandOutcome):
             if not isinstance(outcome, DECISIONS):
                 self.asked.append(outcome)
                 return CommandReply(code="", text="")

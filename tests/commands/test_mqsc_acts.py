@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.commands.interpreter import Outcome, interpret
+from broker.commands.interpreter import CommandOutcome, interpret
 from broker.commands.language.script import commands_of
 from broker.commands.table.attributes import TABLE
-from broker.commands.table.forms import Choice, Flag, Integer
+from broker.commands.table.forms import Flag, Integer, WordChoice
 from broker.commands.table.row import Acts, Attribute, Origin
 from tests.commands.catalog import NOON
 
@@ -31,7 +31,7 @@ NOTHING_TO_ASK = {
 def values(row: Attribute) -> Iterator[int | str]:
     """Every value of a choice and of a flag, the bounds and the words of a number, a text."""
     match row.form:
-        case Choice(words):
+        case WordChoice(words):
             yield from words.values()
         case Flag():
             yield from (0, 1)
@@ -115,6 +115,6 @@ def test_a_script_is_warned_of_each_attribute_once(manager: Manager) -> None:
     """
     warned: set[str] = set()
     outcomes = [interpret(text, manager, NOON, warned) for text in commands_of(script)]
-    replies = [outcome.reply for outcome in outcomes if isinstance(outcome, Outcome)]
+    replies = [outcome.reply for outcome in outcomes if isinstance(outcome, CommandOutcome)]
     assert [[line.split()[1] for line in reply.warnings] for reply in replies] == [["STATQ"], ["STREAMQ"], [], [], []]
     assert [len(reply.text.split("\n")) for reply in replies] == [2, 2, 1, 1, 1]

@@ -9,7 +9,7 @@ import pytest
 
 from broker.commands.table.attributes import TABLE, by_selector, create, defaults, validate, value_of
 from broker.commands.table.dispositions import place_of
-from broker.commands.table.forms import Choice, Flag, Integer, Name, Text
+from broker.commands.table.forms import Flag, Integer, Name, Text, WordChoice
 from broker.commands.table.row import Attribute, Origin
 from broker.core.names.definitions import GROUP, OWN, QUEUE_KINDS
 from broker.mqi.constants.attributes import MQCA, MQIA
@@ -36,7 +36,7 @@ def _good(row: Attribute) -> Iterable[tuple[str, int | str]]:
         case Integer(low, high, words):
             numbers = {str(low): low, str(high): high, **words}
             return [(f"{row.keyword}({text})", number) for text, number in numbers.items()]
-        case Choice(words):
+        case WordChoice(words):
             return [(f"{row.keyword}({word.lower()})", number) for word, number in words.items()]
         case Flag():
             return [(row.keyword, 1), (f"NO{row.keyword}", 0)]
@@ -49,7 +49,7 @@ def _bad(row: Attribute) -> list[str]:
         case Integer(low, high, words):
             beyond = [number for number in (low - 1, high + 1) if number not in words.values()]
             return [f"{row.keyword}({number})" for number in beyond] + [f"{row.keyword}(x)"]
-        case Choice():
+        case WordChoice():
             return [f"{row.keyword}(NEITHER)", f"{row.keyword}(1)"]
         case Flag():
             return []

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.commands.language.script import commands_of
-from broker.commands.language.session import Session
+from broker.commands.language.session import ScriptSession
 from broker.commands.table.attributes import TABLE
 from tests.commands.catalog import Manager
 
@@ -31,7 +31,7 @@ SCRIPTS = st.one_of(
 def test_any_text_has_an_answer(script: str) -> None:
     manager = Manager()
     manager.run("DEF QL(A)")
-    session = Session("QM1", "0")
+    session = ScriptSession("QM1", "0")
     commands = [command for line in script.split("\n") for command in session.feed(line).commands] + session.finish()
     assert commands == commands_of(script)
     for command in [*commands, script]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.commands.language.session import NO_SUCH_QUEUE_MANAGER, QUEUE_MANAGER_NOT_AVAILABLE, Session
+from broker.commands.language.session import NO_SUCH_QUEUE_MANAGER, QUEUE_MANAGER_NOT_AVAILABLE, ScriptSession
 
 if TYPE_CHECKING:
     from tests.commands.catalog import Manager
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def play(manager: Manager, script: str, *, echo: bool = True) -> tuple[str, int]:
     """Return the output of a session with this input, and its exit code."""
-    session = Session("QM1", "0.1.0", echo=echo)
+    session = ScriptSession("QM1", "0.1.0", echo=echo)
     output = session.header()
     for line in script.splitlines(keepends=True):
         if session.ended:
@@ -96,7 +96,7 @@ def test_commands_parted_by_semicolons_share_a_line(manager: Manager) -> None:
 
 
 def test_an_interactive_session_knows_when_a_command_goes_on() -> None:
-    session = Session("QM1", "0.1.0", echo=False)
+    session = ScriptSession("QM1", "0.1.0", echo=False)
     assert session.feed("DEF QL(A) +\n") == ("", [])
     assert session.pending
     assert session.feed("REPLACE\n") == ("", ["DEF QL(A) REPLACE"])
@@ -104,10 +104,10 @@ def test_an_interactive_session_knows_when_a_command_goes_on() -> None:
 
 
 def test_a_session_that_reaches_no_queue_manager_exits_with_20() -> None:
-    unknown = Session("QM1", "0.1.0")
+    unknown = ScriptSession("QM1", "0.1.0")
     assert unknown.not_run(NO_SUCH_QUEUE_MANAGER) == "AMQ8118E: IBM MQ queue manager does not exist.\n"
     assert unknown.exit_code == 20
-    stopped = Session("QM1", "0.1.0")
+    stopped = ScriptSession("QM1", "0.1.0")
     assert stopped.not_run(QUEUE_MANAGER_NOT_AVAILABLE).splitlines()[:2] == [
         "AMQ8146E: IBM MQ queue manager not available.",
         "No MQSC commands read.",

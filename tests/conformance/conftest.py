@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 STORES: dict[str, Callable[[Path], Callable[[], Store]]] = {
     "memory": lambda path: MemoryStore,
-    "sqlite": lambda path: partial(log_store, path / "data"),
+    "log": lambda path: partial(log_store, path / "data"),
 }
 
 SHARING = {"shared": ("embedded", 1), "shared-two": ("tcp", 2)}
@@ -60,9 +60,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             scenarios[item.nodeid.partition("[")[0]][row_of(item)].append((item, *system))
     for rows in scenarios.values():
         if len(rows) >= ROWS_IN_HALF:
-            for number, told in enumerate(rows.values()):
-                for item, way, store in told:
-                    if (number + (way == "tcp") + (store == "sqlite")) % 2:
+            for number, reported in enumerate(rows.values()):
+                for item, way, store in reported:
+                    if (number + (way == "tcp") + (store == "log")) % 2:
                         item.add_marker("slow")
 
 
@@ -124,7 +124,7 @@ async def system(request: pytest.FixtureRequest, tmp_path: Path, kept_groups: Ke
             loan.failed = FAILED in request.node.stash
     else:
         async with System(STORES[store](tmp_path), way) as system:
-            if store == "sqlite":
+            if store == "log":
                 await system.mqsc("ALTER QLOCAL(SYSTEM.DEFAULT.LOCAL.QUEUE) DEFPSIST(YES)")
             yield system
 

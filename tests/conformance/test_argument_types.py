@@ -151,7 +151,7 @@ ENTER_CONNECTION = "async with broker.connect"
 
 
 @pytest.mark.parametrize(
-    ("use", "told"),
+    ("use", "reported"),
     [
         (lambda manager: manager.connect(), ENTER_MANAGER),
         (lambda manager: manager.status(), ENTER_MANAGER),
@@ -160,8 +160,8 @@ ENTER_CONNECTION = "async with broker.connect"
         (lambda manager: connection_to_be().unit_of_work(), ENTER_CONNECTION),
     ],
 )
-def test_what_has_not_been_entered_says_so(use: Callable[[QueueManager], object], told: str) -> None:
-    with refused(RuntimeError, "", told):
+def test_what_has_not_been_entered_says_so(use: Callable[[QueueManager], object], reported: str) -> None:
+    with refused(RuntimeError, "", reported):
         use(QueueManager.open(name="QM1"))
 
 

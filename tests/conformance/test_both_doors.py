@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broker import MQError, QueueManager
-from broker.interface.port import Delivery, answer
+from broker.interface.port import GetAnswer, answer
 from broker.mqi import (
     MQGMO,
     MQPMO,
@@ -100,13 +100,13 @@ class Door:
             return error.reason
 
 
-def shown(result: Placed | Delivery) -> object:
+def shown(result: Placed | GetAnswer) -> object:
     """All of an answer but the identifiers that were made, tokens, and who is behind the connection."""
     md = MessageDescriptor()
     unpack_md(result.packed_md, md)
     ids = (result.correl_id, result.group_id if not result.group_id.startswith(b"AMQ ") else b"")
     rest = result._replace(packed_md=b"", msg_id=b"", correl_id=b"", group_id=b"")
-    if isinstance(rest, Delivery):
+    if isinstance(rest, GetAnswer):
         rest = rest._replace(token=b"")
     return replace(md, user_identifier=""), ids, rest
 

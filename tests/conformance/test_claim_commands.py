@@ -196,13 +196,13 @@ async def test_explain_tells_of_groups_that_are_passed_over(
             await put(queue, body, group_id=id.ljust(24), msg_seq_number=number, msg_flags=24 if last else 8)
         for number in range(after):
             await put(queue, b"3", group_id=id.ljust(24), msg_seq_number=len(bodies) + 1 + number, msg_flags=8)
-    told = {each.code: each.text for each in (await connection.explain("Q")).findings}
-    assert told["GROUP_TOO_LARGE"] == (
+    reported = {each.code: each.text for each in (await connection.explain("Q")).findings}
+    assert reported["GROUP_TOO_LARGE"] == (
         f"group {b'large'.ljust(24).hex()} has 12 bytes, and claim_bytes is 10: a consumer that takes whole groups "
         "passes it over"
     )
-    assert told["GROUP_LEFT_BEHIND"].startswith(f"1 of the messages of group {b'late'.ljust(24).hex()} ")
-    assert "INCOMPLETE_GROUP" not in told
+    assert reported["GROUP_LEFT_BEHIND"].startswith(f"1 of the messages of group {b'late'.ljust(24).hex()} ")
+    assert "INCOMPLETE_GROUP" not in reported
 
 
 async def test_explain_tells_of_a_group_of_very_many_messages_and_of_none_that_is_claimed_whole(

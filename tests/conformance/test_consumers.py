@@ -54,7 +54,7 @@ async def put_all_kinds(queue: Queue) -> None:
     await queue.put(b"segm", segment)
 
 
-def told(message: Message) -> tuple[Any, ...]:
+def reported(message: Message) -> tuple[Any, ...]:
     """All that a program can learn of a message, but for its token."""
     return (
         message.md, message.data, message.length, dict(message.properties), message.reason, message.group_status,
@@ -65,11 +65,11 @@ def told(message: Message) -> tuple[Any, ...]:
 async def test_columns_have_what_get_many_has(connection: Connection, queue: Queue) -> None:
     """K73: field by field, in the order of delivery where they are claimed, of arrival where they are browsed."""
     await put_all_kinds(queue)
-    one_by_one = [told(await queue.get(options=MQGMO.BROWSE_NEXT)) for _ in range(13)]
+    one_by_one = [reported(await queue.get(options=MQGMO.BROWSE_NEXT)) for _ in range(13)]
     async with connection.consumer("C", "Q") as consumer:
         batch = await consumer.claim()
         claimed = [message async for message in batch]
-    assert [told(message) for message in claimed] == one_by_one
+    assert [reported(message) for message in claimed] == one_by_one
     assert [message.sequence for message in claimed] == list(range(1, 14))
     assert [message.md.priority for message in claimed[:2]] == [9, 2**31 + 5]
 
@@ -80,7 +80,7 @@ async def test_a_browse_by_number_has_what_get_many_has(connection: Connection, 
     ((_, first, last, count, size),) = await connection.claims.queue_ranges(["Q"])
     found = list(messages(await connection.claims.browse("Q", first, last)))
     by_get = [await queue.get() for _ in range(13)]
-    assert sorted(map(told, found), key=repr) == sorted(map(told, by_get), key=repr)
+    assert sorted(map(reported, found), key=repr) == sorted(map(reported, by_get), key=repr)
     assert [message.position for message in found] == sorted(message.position for message in found)
     assert (count, size) == (13, sum(message.length for message in found))
 

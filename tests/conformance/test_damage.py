@@ -34,7 +34,7 @@ async def failing(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         store.repair()
 
 
-async def told(call: Awaitable[Message]) -> bytes | int:
+async def reported(call: Awaitable[Message]) -> bytes | int:
     """The data of the message, or the reason."""
     try:
         return (await call).data
@@ -55,7 +55,7 @@ async def test_t5_13_a_get_that_meets_damaged_data_fails_and_the_next_message_is
     queue = await connection.open("Q", ALL)
     ids = [(await queue.put(data)).md.msg_id for data in (b"A", b"B", b"C")]
     store.damage(b"B")
-    found = [await told(queue.get(options=options)) for _ in range(4)]
+    found = [await reported(queue.get(options=options)) for _ in range(4)]
     assert found == [b"A", MQRC.OBJECT_DAMAGED, b"C", MQRC.NO_MSG_AVAILABLE]
     with pytest.raises(MQError) as caught:
         by_msg_id = GetMessageOptions(match_options=MQMO.MATCH_MSG_ID.value)
@@ -74,9 +74,12 @@ async def test_t5_14_a_browse_fails_at_damaged_data_once_and_goes_on_behind_it(
     for data in (b"A", b"B", b"C"):
         await queue.put(data)
     store.damage(b"B")
-    found = [await told(queue.get(options=MQGMO.BROWSE_NEXT)) for _ in range(4)]
+    found = [await reported(queue.get(options=MQGMO.BROWSE_NEXT)) for _ in range(4)]
     assert found == [b"A", MQRC.OBJECT_DAMAGED, b"C", MQRC.NO_MSG_AVAILABLE]
-    found = [await told(queue.get(options=MQGMO.BROWSE_FIRST)), await told(queue.get(options=MQGMO.BROWSE_NEXT))]
+    found = [
+        await reported(queue.get(options=MQGMO.BROWSE_FIRST)),
+        await reported(queue.get(options=MQGMO.BROWSE_NEXT)),
+    ]
     assert found == [b"A", b"C"]
     assert system.depth() == 3
 
@@ -87,9 +90,9 @@ async def test_t5_15_a_message_with_a_damaged_segment_is_not_complete(failing: t
     for data, flags in ((b"A1", MQMF.SEGMENT), (b"A2", MQMF.LAST_SEGMENT)):
         await queue.put(data, MessageDescriptor(msg_flags=flags.value), options=MQPMO.LOGICAL_ORDER)
     store.damage(b"A2")
-    found = [await told(queue.get(options=MQGMO.COMPLETE_MSG)) for _ in range(2)]
+    found = [await reported(queue.get(options=MQGMO.COMPLETE_MSG)) for _ in range(2)]
     assert found == [MQRC.OBJECT_DAMAGED, MQRC.NO_MSG_AVAILABLE]
-    assert [await told(queue.get()), await told(queue.get())] == [b"A1", MQRC.NO_MSG_AVAILABLE]
+    assert [await reported(queue.get()), await reported(queue.get())] == [b"A1", MQRC.NO_MSG_AVAILABLE]
 
 
 async def test_a_batch_and_a_loop_end_before_damaged_data_and_tell_of_it_next(

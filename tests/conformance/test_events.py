@@ -244,14 +244,14 @@ async def test_inhibited_calls_make_events(system: System, connection: Connectio
         await queue.put(b"", MessageDescriptor())
     with fails(MQRC.GET_INHIBITED):
         await queue.get()
-    told: dict[int, int | str] = {
+    reported: dict[int, int | str] = {
         MQCA.Q_MGR_NAME: "QM1",
         MQCA.Q_NAME: "Q",
         MQIA.APPL_TYPE: MQAT.UNIX,
         MQCACF_APPL_NAME: "scenario",
     }
     assert [event_of(await events.get()) for _ in range(2)] == [
-        Event(44, MQRC.PUT_INHIBITED, told),
-        Event(44, MQRC.GET_INHIBITED, told),
+        Event(44, MQRC.PUT_INHIBITED, reported),
+        Event(44, MQRC.GET_INHIBITED, reported),
     ]
     assert await drained(events) == []

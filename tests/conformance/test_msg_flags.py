@@ -94,8 +94,8 @@ async def test_table_2_every_combination_is_valid_and_tells_the_getter_what_it_i
         message = await queue.get()
         kept = GROUPS[group][0] | SEGMENTS[segment][0] | ALLOWED[allowed][0]
         assert message.md.msg_flags == kept
-        told = (message.group_status, message.segment_status, message.segmentation)
-        assert told == (GROUPS[group][1], SEGMENTS[segment][1], ALLOWED[allowed][1])
+        reported = (message.group_status, message.segment_status, message.segmentation)
+        assert reported == (GROUPS[group][1], SEGMENTS[segment][1], ALLOWED[allowed][1])
         if options:
             await finish(queue, int(kept))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from broker.core.deliveries import backoff
-from broker.mqi.delivery_fields import HandlingTerms
+from broker.mqi.delivery_fields import ServiceOptions
 
-DOUBLED = HandlingTerms(backoff=(0.5, 600.0), jitter=False)
-TABLE = HandlingTerms(backoff=(5.0, 7.0, 60.0), doubles=False, jitter=False)
+DOUBLED = ServiceOptions(backoff=(0.5, 600.0), jitter=False)
+TABLE = ServiceOptions(backoff=(5.0, 7.0, 60.0), doubles=False, jitter=False)
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ TABLE = HandlingTerms(backoff=(5.0, 7.0, 60.0), doubles=False, jitter=False)
     ],
     ids=["doubled", "by the table"],
 )
-def test_the_wait_after_so_many_charged_attempts(terms: HandlingTerms, waits: dict[int, float]) -> None:
+def test_the_wait_after_so_many_charged_attempts(terms: ServiceOptions, waits: dict[int, float]) -> None:
     assert {charged: backoff.wait_after(terms, charged, bytes(24)) for charged in waits} == waits
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker.core.explain.explaining import GETTERS_MAX, Wanted, explain
+from broker.core.explain.explaining import GETTERS_MAX, ExplainSelection, explain
 from broker.core.explain.findings import LOOKS_AT_ONCE
 from broker.core.explain.incomplete import GROUPS_MAX
 from broker.core.names.resolution import Resolution
@@ -51,7 +51,7 @@ def straight(queue: LocalQueue) -> Route:
 def found(world: World, queue: LocalQueue, **ids: bytes) -> list[Finding]:
     return [
         each
-        for each in explain(straight(queue), queue.shelf, Wanted(**ids), world.now, world.manager)
+        for each in explain(straight(queue), queue.shelf, ExplainSelection(**ids), world.now, world.manager)
         if each is not None
     ]
 
@@ -375,7 +375,7 @@ def test_very_many_messages_are_looked_at_in_steps(
     put_items(access, (1, 0, 1, MIG))
     access.put_all([b"A"] * 20 * LOOKS_AT_ONCE)
     world.connect("other").open(selection="a = 1")
-    findings = explain(straight(queue), queue.shelf, Wanted(**ids), world.now, world.manager)
+    findings = explain(straight(queue), queue.shelf, ExplainSelection(**ids), world.now, world.manager)
     most = steps = 0
     while True:
         with Steps() as counted:
@@ -393,14 +393,14 @@ def test_messages_that_go_between_two_steps_are_left_out(world: World, queue: Lo
     access.put_all([b"A"] * 2 * LOOKS_AT_ONCE)
     world.connect("other").open(selection="a = 1")
     for stop in range(8):
-        findings = explain(straight(queue), queue.shelf, Wanted(), world.now, world.manager)
+        findings = explain(straight(queue), queue.shelf, ExplainSelection(), world.now, world.manager)
         before = [next(findings, None) for _ in range(stop)]
         taken = [access.get(MQGMO.SYNCPOINT) for _ in range(queue.depth)]
         assert len(taken) == 2 * LOOKS_AT_ONCE + 2
         access.program.commit()
-        told = [each for each in (*before, *findings) if each is not None]
-        assert all(each.figures.get("messages", 0) <= len(taken) for each in told)
-        assert (stop == 0) == ([each.code for each in told][:1] == [Cause.NO_MESSAGE])
+        reported = [each for each in (*before, *findings) if each is not None]
+        assert all(each.figures.get("messages", 0) <= len(taken) for each in reported)
+        assert (stop == 0) == ([each.code for each in reported][:1] == [Cause.NO_MESSAGE])
         put_items(access, (1, 0, 1, MIG), (3, 0, 1, MIG))
         access.put_all([b"A"] * 2 * LOOKS_AT_ONCE)
 
@@ -417,7 +417,7 @@ def test_a_message_that_goes_before_it_is_looked_at_is_not_counted(
     world: World, queue: LocalQueue, access: Access
 ) -> None:
     access.put_all([b"A"] * (LOOKS_AT_ONCE + 1))
-    findings = explain(straight(queue), queue.shelf, Wanted(), world.now, world.manager)
+    findings = explain(straight(queue), queue.shelf, ExplainSelection(), world.now, world.manager)
     assert next(findings) is None
     access.drain()
     available = the([each for each in findings if each is not None], Cause.AVAILABLE)

@@ -11,7 +11,7 @@ import pytest
 from broker.core.calls.gets.granting import under_cursor
 from broker.core.identifiers import Identifiers
 from broker.core.message.entry import AVAILABLE, Entry, FullEntry
-from broker.core.message.logical_order import Item
+from broker.core.message.logical_order import LogicalPlace
 from broker.core.queues.handles import Handle, Hconn
 from broker.core.queues.shelf.selection import Request, choose
 from broker.core.queues.shelf.shelf import Shelf
@@ -109,9 +109,9 @@ def test_in_logical_order(rows: Rows) -> None:
     third, first, second = member(rows, 3, LAST), member(rows, 1), member(rows, 2)
     shelf = shelf_of(rows, third, first, second)
     assert chosen(shelf, asking(logical=True, start=GROUP_START)) is first
-    assert chosen(shelf, asking(logical=True, item=Item(GROUP, 2, 0))) is second
-    assert chosen(shelf, asking(logical=True, item=Item(GROUP, 3, 0))) is third
-    assert chosen(shelf, asking(logical=True, item=Item(GROUP, 4, 0))) is None
+    assert chosen(shelf, asking(logical=True, item=LogicalPlace(GROUP, 2, 0))) is second
+    assert chosen(shelf, asking(logical=True, item=LogicalPlace(GROUP, 3, 0))) is third
+    assert chosen(shelf, asking(logical=True, item=LogicalPlace(GROUP, 4, 0))) is None
 
 
 def test_a_whole_group(rows: Rows) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.core.world import World
 
 
-def told(world: World, name: str = "Q") -> list[tuple[str, str]]:
+def reported(world: World, name: str = "Q") -> list[tuple[str, str]]:
     """The conditions that are not met, and what the findings say of them."""
     route = world.manager.objects.destination(name, "")
     findings = explain(route, route.queue.shelf, WHOLE, world.now, world.manager)
@@ -57,11 +57,11 @@ def test_each_condition_that_is_not_met_is_told(
     world.define("J", USAGE=1, GET=1, PUT=1)
     world.open("I", MQOO.INPUT_SHARED)
     world.define("Q", **{"TRIGGER": 1, "TRIGTYPE": FIRST, "PROCESS": "P", "INITQ": "I", **attributes})
-    assert told(world) == [
+    assert reported(world) == [
         (number, f"{text} (condition {number})") for number, _, text in (each.partition(" ") for each in expected)
     ]
 
 
 def test_a_queue_that_is_not_meant_to_trigger_is_not_spoken_of(world: World) -> None:
     world.define("Q")
-    assert told(world) == []
+    assert reported(world) == []

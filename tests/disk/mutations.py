@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from broker.storage.log.manifest import Manifest
-    from broker.storage.log.record import Place
+    from broker.storage.log.record import LogPlace
     from broker.storage.store import MessageRow
 
 _Start = start._Start
@@ -51,7 +51,7 @@ def _patched(*changes: tuple[object, str, Any]) -> Iterator[None]:
 def no_check() -> AbstractContextManager[None]:
     """A record counts wherever its header says it lies, whatever its bytes are."""
 
-    def decode(data: memoryview, place: Place, *, seed: int, block_bytes: int) -> Record | None:
+    def decode(data: memoryview, place: LogPlace, *, seed: int, block_bytes: int) -> Record | None:
         if bytes(data[:4]) != record.MAGIC:
             return None
         _, _, _, generation, file, block, length, number, _ = record._HEADER.unpack_from(data)
@@ -59,7 +59,7 @@ def no_check() -> AbstractContextManager[None]:
         if place != (file, block) or blocks * block_bytes > len(data):
             return None
         payload = data[record.HEADER_BYTES : record.HEADER_BYTES + length]
-        return Record(number, generation, record.Place(file, block), blocks, payload)
+        return Record(number, generation, record.LogPlace(file, block), blocks, payload)
 
     return _patched((scan, "decode", decode))
 

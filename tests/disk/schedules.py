@@ -107,7 +107,7 @@ class Schedule:
         self.exists = not self.setting.from_nothing
         self._upgraded = not self.setting.old
         self.copies: list[dict[str, bytes]] = []
-        self.told = False
+        self.reported = False
         self._struck = 0
         self._was_full = False
         self._failed = False
@@ -142,7 +142,7 @@ class Schedule:
         with patch.object(creation, "secrets", SimpleNamespace(token_bytes=self.random.randbytes)):
             for _ in range(self.random.randint(2, 6)):
                 self.life()
-                if self.told:
+                if self.reported:
                     return
 
     # One life
@@ -270,7 +270,7 @@ class Schedule:
     def _refused(self, error: StoreUnusableError) -> None:
         if self.damaged:
             self.figures["told at a start"] += 1
-            self.told = True
+            self.reported = True
         elif self.machine.faults.struck > self._struck:
             self.figures["starts that failed with their disk"] += 1
         elif self.machine.free is not None and (not self.exists or self._may_be_too_full(error)):
@@ -298,7 +298,7 @@ class Schedule:
             if not error.ids <= rows.keys():
                 raise Violation("names messages that it was not asked for") from error
             self.figures["told at a read"] += 1
-            self.told, self.orderly = self.damaged, False  # else the disk has failed to read what is there
+            self.reported, self.orderly = self.damaged, False  # else the disk has failed to read what is there
             raise _Over from error
         except StoreFailedError as error:
             self._expect_failure(f"a read failed: {error}")
@@ -382,7 +382,7 @@ class Schedule:
         self._failed = True
         self.orderly, self.in_doubt = False, True
         if self.damaged:
-            self.told = True
+            self.reported = True
         elif self.machine.faults.struck == self._struck:
             raise Violation(f"{what}, on a disk without faults")
         self.figures["failures"] += 1

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
-    from broker.storage.disk.disk import DatabaseWorker, Disk, DiskFile, Worker
+    from broker.storage.disk.disk import DatabaseWorker, Disk, DiskFile, DiskThread
     from tests.disk.inode import Inode
     from tests.disk.machine import Machine
 
@@ -248,7 +248,7 @@ class SimulatedDisk:
         self.connections.append(connection)
         return cast("sqlite3.Connection", connection)
 
-    def start_worker(self) -> Worker:
+    def start_worker(self) -> DiskThread:
         """Start a worker that does one piece of work after the other."""
         return SimulatedWorker(self)
 

@@ -10,7 +10,7 @@ import pytest
 from broker.storage.creation import LogSettings
 from broker.storage.log import manifest as manifests
 from broker.storage.log_store import LogStore
-from broker.storage.store import KeyRow, MessageRow, Rows, Run, StoreFailedError, StoreUnusableError
+from broker.storage.store import KeyRow, MessageRow, Numbering, Rows, StoreFailedError, StoreUnusableError
 from tests.disk.faults import Countdown
 from tests.disk.lives import VirtualClock, live
 from tests.disk.machine import Machine
@@ -41,7 +41,7 @@ def claim_of(state: State) -> Rows:
     """A claim of all that is there."""
     held = sorted(state.messages)
     handled = [(held.pop(), 1, b"failed")] if held else []
-    return Rows(held=[Run(77, 1, held)], handled=handled, keys=[KeyRow(1, b"key", 5, b"", b"digest", 0.0)])
+    return Rows(held=[Numbering(77, 1, held)], handled=handled, keys=[KeyRow(1, b"key", 5, b"", b"digest", 0.0)])
 
 
 def lives(machine: Machine, *states: State, then: Rows | None = None) -> bool:

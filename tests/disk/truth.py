@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from broker.storage.store import KeyRow, MessageRow, ObjectRow, Rows, Run
+from broker.storage.store import KeyRow, MessageRow, Numbering, ObjectRow, Rows
 
 SOON: Final = 1.6e9 + 1e-3
 """A key with this window is over at once: from then on a store may have it or not."""
@@ -175,7 +175,7 @@ class Traffic:
             published = [id for id in chosen if state.messages[id].persistent]
             rows.removals += [id for id in chosen if id not in published]
             self._id += len(published) + 1
-            rows.placed.append(Run(0, self._id - len(published), published))
+            rows.placed.append(Numbering(0, self._id - len(published), published))
         if not rows.states:
             which = random.randrange(2)
             rows.states.append(ObjectRow("CONSUMER", f"C{which}", 10**6 + which, "CONSUMER", random.randbytes(20)))
@@ -191,7 +191,7 @@ class Traffic:
         ids = [*self._some(free, live), *(row.id for row in new)]
         random.shuffle(ids)
         self._sequence += len(ids)
-        rows.held.append(Run(random.randrange(1, 5), self._sequence - len(ids) + 1, ids))
+        rows.held.append(Numbering(random.randrange(1, 5), self._sequence - len(ids) + 1, ids))
 
     def _release(self, rows: Rows, row: MessageRow) -> None:
         if row.persistent:

@@ -16,7 +16,7 @@ from tests.disk.faults import Crash
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.storage.disk.disk import DatabaseWorker, Worker
+    from broker.storage.disk.disk import DatabaseWorker, DiskThread
     from broker.storage.store import Done
     from tests.disk.simulated import SimulatedDisk
 
@@ -38,17 +38,17 @@ class SimulatedWorker:
     def submit(self, work: Callable[[], None], done: Done) -> None:
         """Have `work` done, then call `done` on the event loop: with None, or with what it raised."""
 
-        def told(_: object, error: BaseException | None) -> None:
+        def reported(_: object, error: BaseException | None) -> None:
             if error is None or isinstance(error, Exception):
                 done(error)
 
-        self._do(work, told)
+        self._do(work, reported)
 
     async def perform(self, work: Callable[[], _T]) -> _T:
         """The result of `work`, or what it raised; it is done even if the task that waits is cancelled."""
         outcome: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
 
-        def told(result: object, error: BaseException | None) -> None:
+        def reported(result: object, error: BaseException | None) -> None:
             if outcome.done() or outcome.get_loop().is_closed():
                 return
             if error is None:
@@ -56,7 +56,7 @@ class SimulatedWorker:
             else:
                 outcome.set_exception(error)
 
-        self._do(work, told)
+        self._do(work, reported)
         return await outcome
 
     async def close(self) -> None:
@@ -65,13 +65,13 @@ class SimulatedWorker:
             await self.perform(lambda: None)
             self._closed = True
 
-    def _do(self, work: Callable[[], object], told: Callable[[object, BaseException | None], None]) -> None:
+    def _do(self, work: Callable[[], object], reported: Callable[[object, BaseException | None], None]) -> None:
         if self._closed:
             raise RuntimeError("the worker is closed")
         if not self._disk.alive:
-            told(None, Crash("the process has ended"))
+            reported(None, Crash("the process has ended"))
             return
-        self._waiting.append((work, told))
+        self._waiting.append((work, reported))
         if not self._busy:
             self._busy = True
             self._soon(self._run)
@@ -87,18 +87,18 @@ class SimulatedWorker:
     def _run(self) -> None:
         if not self._disk.alive:
             return
-        work, told = self._waiting.popleft()
+        work, reported = self._waiting.popleft()
         result: object = None
         error: Exception | None = None
         try:
             result = work()
         except Crash as crash:
             self._disk.die()
-            told(None, crash)
+            reported(None, crash)
             return
         except Exception as raised:
             error = raised
-        self._finished.append((told, result, error))
+        self._finished.append((reported, result, error))
         self._soon(self._tell)
         if self._waiting:
             self._soon(self._run)
@@ -107,16 +107,16 @@ class SimulatedWorker:
 
     def _tell(self) -> None:
         if self._disk.alive:
-            told, result, error = self._finished.popleft()
-            told(result, error)
+            reported, result, error = self._finished.popleft()
+            reported(result, error)
 
     def _end(self) -> None:
         """The process has ended: what waits is told that."""
         crash = Crash("the process has ended")
-        for _, told in self._waiting:
-            told(None, crash)
-        for told, _, _ in self._finished:
-            told(None, crash)
+        for _, reported in self._waiting:
+            reported(None, crash)
+        for reported, _, _ in self._finished:
+            reported(None, crash)
         self._waiting.clear()
         self._finished.clear()
 
@@ -124,7 +124,7 @@ class SimulatedWorker:
 class SimulatedDatabaseWorker:
     """A worker whose work is given a connection."""
 
-    def __init__(self, worker: Worker, connection: sqlite3.Connection) -> None:
+    def __init__(self, worker: DiskThread, connection: sqlite3.Connection) -> None:
         self._worker = worker
         self._connection = connection
         self._closed = self._abandoned = False
@@ -167,5 +167,5 @@ def _count_down(loop: asyncio.AbstractEventLoop, turns: int, call: Callable[[], 
 
 
 if TYPE_CHECKING:
-    _worker: type[Worker] = SimulatedWorker
+    _worker: type[DiskThread] = SimulatedWorker
     _database_worker: type[DatabaseWorker] = SimulatedDatabaseWorker

@@ -51,9 +51,9 @@ async def damaged(folder: Path, state: str, seed: int, places: int) -> Outcome:
     """
     whole = await _made(folder, state)
     truth = await _found(_copied(whole, folder / "untouched"))
-    assert not truth.told, truth.told
+    assert not truth.reported, truth.reported
     assert len(truth.messages) > _MESSAGES / 2
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     random = Random(seed)
     for file in sorted(each.name for each in whole.iterdir() if not each.name.endswith(_UNREAD)):
         for what, content in _damages((whole / file).read_bytes(), random, places):
@@ -65,11 +65,11 @@ async def damaged(folder: Path, state: str, seed: int, places: int) -> Outcome:
                 raise AssertionError(f"{state}, seed {seed}: {file}, {what}: {error!r}") from error
             verdict = _verdict(found, truth, unvouched=state == CARRYING and file.startswith("log."))
             assert verdict, f"{state}, seed {seed}: {file}, {what}, and nobody says so"
-            told[verdict] += 1
+            reported[verdict] += 1
     return Outcome(
         f"a bit changed, or the file cut off, at {places} random places of every file (but lock, ballast and -shm, "
         f"which nobody reads) of a store that was {state}",
-        "; ".join(f"{count:,} {verdict}" for verdict, count in told.most_common()),
+        "; ".join(f"{count:,} {verdict}" for verdict, count in reported.most_common()),
     )
 
 
@@ -126,7 +126,7 @@ class _Found(NamedTuple):
     """
 
     messages: list[tuple[str, str, int, int]]
-    told: list[str]
+    reported: list[str]
 
 
 async def _found(data: Path) -> _Found:
@@ -136,9 +136,9 @@ async def _found(data: Path) -> _Found:
             for name in QUEUES:
                 await _browse(connection, name, found)
     except StoreUnusableError:
-        found.told.append(_REFUSED)
+        found.reported.append(_REFUSED)
     except StoreFailedError:
-        found.told.append(_STOPPED)
+        found.reported.append(_STOPPED)
     return found
 
 
@@ -150,8 +150,8 @@ async def _browse(connection: Connection, name: str, found: _Found) -> None:
             except MQError as error:
                 if error.reason == MQRC.NO_MSG_AVAILABLE:
                     return
-                found.told.append(str(error))
-                assert len(found.told) < 1000, found.told[-1]
+                found.reported.append(str(error))
+                assert len(found.reported) < 1000, found.reported[-1]
                 if error.reason == MQRC.CONNECTION_BROKEN:
                     return
             else:
@@ -162,14 +162,14 @@ def _verdict(found: _Found, truth: _Found, *, unvouched: bool) -> str:
     """Return how this damage showed itself; nothing when it was silent. `unvouched`: the last record may be gone
     too.
     """
-    if _REFUSED in found.told:
+    if _REFUSED in found.reported:
         return "were told at the start, which refused"
-    if _STOPPED in found.told:
+    if _STOPPED in found.reported:
         return "stopped the queue manager, which said why"
     missing = [message for message in truth.messages if message not in found.messages]
     if [message for message in truth.messages if message not in missing] != found.messages:
         return ""
-    if len(missing) == len(found.told):
+    if len(missing) == len(found.reported):
         return "were told at the get, with the message in its place" if missing else "changed nothing a program can see"
     last = max(truth.messages, key=lambda message: int(message[1].partition(".")[2]))
     return "took along the last record, which was not vouched for" if unvouched and missing == [last] else ""

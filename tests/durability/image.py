@@ -214,10 +214,10 @@ def _make(file: Path, *options: str) -> None:
 
 def _occupy_what_is_used(file: Path) -> None:
     """Have the blocks of a new file system that are not free occupy room: its tables and its journal."""
-    told = _run("dumpe2fs", file)
+    reported = _run("dumpe2fs", file)
     blocks = file.stat().st_size // _BLOCK
     free: set[int] = set()
-    for line in re.findall(r"^  Free blocks: (.*)$", told, re.MULTILINE):
+    for line in re.findall(r"^  Free blocks: (.*)$", reported, re.MULTILINE):
         for each in line.split(", ") if line else ():
             first, _, last = each.partition("-")
             free.update(range(int(first), int(last or first) + 1))

@@ -207,10 +207,10 @@ async def _traced(pid: int, command: Sequence[str]) -> AsyncIterator[None]:
         *command, "-p", str(pid), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, env={"LC_ALL": "C"}
     )
     assert tracer.stderr is not None
-    told = (await tracer.stderr.readline()).decode()
+    reported = (await tracer.stderr.readline()).decode()
     try:
-        if "attached" not in told:
-            raise UnavailableError(f"strace cannot trace: {told.strip()}")
+        if "attached" not in reported:
+            raise UnavailableError(f"strace cannot trace: {reported.strip()}")
         yield
     finally:
         with suppress(ProcessLookupError):

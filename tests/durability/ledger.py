@@ -174,7 +174,7 @@ class Ledger:
                 if self._counts and count < self._backouts[key]
             ]
         if complaints:
-            raise ComplaintError(_told(complaints))
+            raise ComplaintError(_reported(complaints))
         self.there = where
         self._seen.clear()
         self._unanswered_gets.clear()
@@ -268,6 +268,6 @@ def _out_of_order(queue: str, messages: Iterable[Found]) -> list[str]:
     return complaints
 
 
-def _told(complaints: list[str]) -> str:
+def _reported(complaints: list[str]) -> str:
     more = f"\nand {len(complaints) - 20} more" if len(complaints) > 20 else ""
     return "\n".join(complaints[:20]) + more

@@ -96,8 +96,8 @@ async def client(folder: Path) -> Outcome:
             await program.commit(unit)
         finally:
             os.kill(holder.pid, SIGCONT)
-        told, _ = await holder.communicate(b"\n")
-        assert told.decode().strip() == MQRC.CONNECTION_BROKEN.name, told
+        reported, _ = await holder.communicate(b"\n")
+        assert reported.decode().strip() == MQRC.CONNECTION_BROKEN.name, reported
         ledger.reconcile(await browsed(server.url))
     return Outcome(
         "client suspended with a message under syncpoint",

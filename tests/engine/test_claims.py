@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.interface.claims.claims import Wanted
+from broker.interface.claims.claims import BrowseSelection
 from broker.interface.port import answer
 from broker.mqi import (
     MQGMO,
@@ -708,7 +708,7 @@ async def test_calls_about_one_consumer_follow_one_another(bench: Bench) -> None
 async def by_number(bench: Bench, after: int) -> tuple[list[bytes], int]:
     port = bench.manager.converse()
     (found,) = await answer(port.queue_ranges(["Q"]))
-    return bodies_of(await answer(port.browse_range("Q", after, found.last, Wanted()))), found.last
+    return bodies_of(await answer(port.browse_range("Q", after, found.last, BrowseSelection()))), found.last
 
 
 async def test_a_late_commit_a_backout_and_a_higher_priority_are_each_seen_once(bench: Bench) -> None:

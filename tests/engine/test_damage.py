@@ -121,8 +121,8 @@ async def test_the_error_and_the_log_name_queue_msg_id_and_file_once_and_show_no
                 assert "what the store has is not what was written" in detail
                 assert (msg_id.hex() in detail, "on Q" in detail) == (True, True)
         (record,) = caplog.records
-        told = record.getMessage()
-        assert told == f"message damaged queue=Q id={msg_id.hex()}: what the store has is not what was written"
+        reported = record.getMessage()
+        assert reported == f"message damaged queue=Q id={msg_id.hex()}: what the store has is not what was written"
 
 
 async def test_a_get_of_just_this_message_fails_again_and_does_not_wait() -> None:
@@ -449,9 +449,9 @@ async def test_a_group_that_lacks_a_damaged_message_is_not_complete_and_explain_
         assert found == [[b"A"], DAMAGED]
         await bench.connection.backout()
         assert await reason_of(bench.queue.get(options=options)) == NONE
-        told = await bench.connection.explain("Q", group_id=group_id)
-        assert {"DAMAGED", "INCOMPLETE_GROUP"} <= set(told.codes)
-        (group,) = [finding for finding in told.findings if finding.code == "INCOMPLETE_GROUP"]
+        reported = await bench.connection.explain("Q", group_id=group_id)
+        assert {"DAMAGED", "INCOMPLETE_GROUP"} <= set(reported.codes)
+        (group,) = [finding for finding in reported.findings if finding.code == "INCOMPLETE_GROUP"]
         assert (group.figures["damaged"], group.figures["missing"]) == ([2], [[2, 2]])
 
 
@@ -537,8 +537,8 @@ async def test_explain_names_the_first_of_them_and_counts_the_others() -> None:
         bench.store.damage(*data[:12])
         while await seen(bench.queue.get()) == DAMAGED:
             pass
-        told = (await bench.connection.explain("Q")).findings
-        damaged = [finding for finding in told if finding.code == "DAMAGED"]
+        reported = (await bench.connection.explain("Q")).findings
+        damaged = [finding for finding in reported if finding.code == "DAMAGED"]
         assert [finding.figures.get("msg_id") for finding in damaged] == [*(id.hex() for id in ids[:10]), None]
         assert damaged[-1].figures == {"messages": 2}
         assert "what the store has is not what was written" in damaged[0].text

@@ -10,7 +10,7 @@ import pytest
 
 from broker import QueueManager
 from broker.core.message.rows import Rows
-from broker.core.prepared.half import PrivateHalf
+from broker.core.prepared.branches import PreparedBranch
 from broker.core.queues.unit import Unit
 from broker.storage.memory import MemoryStore
 from broker.storage.store import StoreFullError
@@ -92,7 +92,7 @@ async def test_a_half_from_before_a_start_returns_its_message_with_a_start(commi
         await connection.put1("Q", b"got by the half")
         await connection.put1("Q", b"not")
         first, _ = manager.core.objects.queues["Q"].shelf.entries.values()
-        half = PrivateHalf(id, manager.core.ids.next(), 0.0, Unit())
+        half = PreparedBranch(id, manager.core.ids.next(), 0.0, Unit())
         half.gets = [first.id]
     await store.open()
     await store.write(half.prepared_rows(Rows()))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from broker import Connection, Queue
-    from broker.interface.terms import Terms
+    from broker.interface.put_extras import PutArguments
 
 SEEDS = 40
 STEPS = 100
@@ -105,7 +105,12 @@ GETS = (
 )
 
 
-TERMS: tuple[Terms, ...] = ({"delay": 1.5}, {"delay": 0.004}, {"key": "a"}, {"key": "b", "window": None, "delay": 1})
+EXTRAS: tuple[PutArguments, ...] = (
+    {"delay": 1.5},
+    {"delay": 0.004},
+    {"key": "a"},
+    {"key": "b", "window": None, "delay": 1},
+)
 
 
 def descriptors() -> list[MessageDescriptor | None]:
@@ -183,7 +188,7 @@ class Programs:
         """Some calls of one program, made without waiting for one another."""
         program = self._random.randrange(2)
         calls = [self._call(program) for _ in range(self._random.choice((1, 1, 2, 5)))]
-        return [self._told(each) for each in await asyncio.gather(*calls, return_exceptions=True)]
+        return [self._reported(each) for each in await asyncio.gather(*calls, return_exceptions=True)]
 
     def _call(self, program: int) -> Coroutine[object, object, object]:
         chance = self._random.random()
@@ -199,8 +204,8 @@ class Programs:
             if habit.md is not None and self._random.random() < 0.1:
                 habit.md.priority = self._random.randrange(10)
             if self._random.random() < 0.05:
-                terms = self._random.choice(TERMS)
-                return queue.put(self._data(), habit.md, habit.pmo, **terms)
+                extras = self._random.choice(EXTRAS)
+                return queue.put(self._data(), habit.md, habit.pmo, **extras)
             if self._random.random() < 0.2:
                 name = self._random.choice((PUT_ONCE[habit.queue], "ONCE"))
                 return self._connections[program].put1(name, self._data(), habit.md, habit.pmo)
@@ -249,7 +254,7 @@ class Programs:
             return None
         md = self._random.choice(self._descriptors[1 - program])
         meeting = self._queues[1 - program][number].put(self._data(), md)
-        return self._told(*await asyncio.gather(meeting, return_exceptions=True))
+        return self._reported(*await asyncio.gather(meeting, return_exceptions=True))
 
     async def _alter(self) -> object:
         (reply,) = await self._observer.mqsc(self._random.choice(ALTERATIONS))
@@ -274,7 +279,7 @@ class Programs:
         """Empty the queue that triggers by its first message, so that there can be another first one."""
         async with self._observer.open("FIRST", MQOO.INPUT_SHARED) as queue:
             try:
-                return self._told(await queue.get_many(100))
+                return self._reported(await queue.get_many(100))
             except MQError as error:
                 return error.reason
 
@@ -282,7 +287,7 @@ class Programs:
         """Note what everybody can see now: who has stopped waiting, how the queues stand, and all that is on them."""
         for number, task in [each for each in self._waiting if each[1].done()]:
             self.seen.append(
-                (number, "cancelled" if task.cancelled() else self._told(task.exception() or task.result()))
+                (number, "cancelled" if task.cancelled() else self._reported(task.exception() or task.result()))
             )
         self._waiting = [each for each in self._waiting if not each[1].done()]
         core = self._manager.core
@@ -291,7 +296,7 @@ class Programs:
             queue = core.objects.queues[name]
             self.seen.append((name, queue.depth, queue.uncommitted, queue.pending_starts, queue.waiters.count))
             if whole:
-                self.seen.append([self._told(each) for each in await self._browsed(name)])
+                self.seen.append([self._reported(each) for each in await self._browsed(name)])
 
     async def _browsed(self, name: str) -> list[Message | MQError]:
         messages: list[Message | MQError] = []
@@ -306,14 +311,19 @@ class Programs:
         number = next(self._numbers)
         return b"%d" % number + b"." * self._random.choice((0, 0, 0, 30, 70))
 
-    def _told(self, outcome: object) -> object:
+    def _reported(self, outcome: object) -> object:
         """An outcome in values that are equal when nobody can tell the outcomes apart."""
         match outcome:
             case list():
-                return [self._told(each) for each in outcome]
+                return [self._reported(each) for each in outcome]
             case MQError():
                 results = getattr(outcome, "results", ())
-                return outcome.reason, outcome.completion, self._told(outcome.message), self._told(list(results))
+                return (
+                    outcome.reason,
+                    outcome.completion,
+                    self._reported(outcome.message),
+                    self._reported(list(results)),
+                )
             case BaseException():
                 raise outcome
             case Message():

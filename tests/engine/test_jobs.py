@@ -163,9 +163,9 @@ async def test_a_job_is_told_the_error_with_which_a_look_or_a_change_ended() -> 
         error = StoreFailedError("no answer")
         look.done(error)
         assert await call == 2
-        told = program.seen[0]
-        assert (type(told), str(told)) == (StoreFailedError, "no answer")
-        assert told is not error  # which another job may be told too: each raises its own
+        reported = program.seen[0]
+        assert (type(reported), str(reported)) == (StoreFailedError, "no answer")
+        assert reported is not error  # which another job may be told too: each raises its own
         assert program.seen[1:] == [None, "over"]
         bench.store.fill()
         assert await program.changing("x" * 64) == 0
@@ -266,9 +266,9 @@ async def test_a_look_that_cannot_begin_is_one_that_ended_with_an_error(fault: E
     async with opened() as bench:
         program = Program(bench)
         assert await program.asking(Asked(fault), Answered()) == 2
-        told, *rest = program.seen
-        assert isinstance(told, MQError)
-        assert told.reason == (fault.reason if isinstance(fault, MQError) else MQRC.UNEXPECTED_ERROR)
+        reported, *rest = program.seen
+        assert isinstance(reported, MQError)
+        assert reported.reason == (fault.reason if isinstance(fault, MQError) else MQRC.UNEXPECTED_ERROR)
         assert rest == [None, "over"]
 
 
@@ -442,20 +442,20 @@ async def test_two_jobs_that_change_very_much_take_turns() -> None:
 
 async def test_of_several_changes_none_is_made_after_one_that_could_not_be() -> None:
     async with opened() as bench:
-        told: list[tuple[object, str]] = []
+        reported: list[tuple[object, str]] = []
 
         async def changes() -> int:
             for pair in ("a", "b"), ("c", "d"):
                 defined: list[Change] = [Define(described(bench, name)) for name in pair]
                 error = await outcome(Changed(*defined))
-                told.append((error and str(error), description(bench)))
+                reported.append((error and str(error), description(bench)))
             return 0
 
         full = StoreFullError("no room")
         bench.store.fail_next(full)
         port = bench.manager.converse("test")
         await port.call_order.in_order(Call(), lambda call: port.call_order.change(call, changes()))
-        assert told == [("no room", ""), (None, "d")]
+        assert reported == [("no room", ""), (None, "d")]
 
 
 async def test_a_job_is_over_once_when_the_queue_manager_ends_while_its_change_is_written() -> None:

@@ -110,12 +110,12 @@ async def test_a_batch_waits_for_the_calls_of_its_line_that_are_being_made_and_f
     line = Room()
     async with opened(FaultStore(AtOnce())) as bench:
         assert await transactions_a_turn(bench, line, 2) == [1, 0]
-        line.heeding = True
+        line.handling = True
         assert await transactions_a_turn(bench, line, GATHER_TURNS + 2) == [0] * GATHER_TURNS + [1, 0]
         assert await transactions_a_turn(bench, line, 2) == [0, 0]
         assert await transactions_a_turn(bench, Room(), 2) == [1, 0]
         assert await transactions_a_turn(bench, line, 2) == [0, 0]
-        line.heeding = False
+        line.handling = False
         await asyncio.sleep(0)
         assert bench.manager.journal.idle
 
@@ -671,10 +671,10 @@ async def test_rule_13_damaged_data_is_told_to_those_who_read_it_and_stops_nothi
             asyncio.get_running_loop().call_soon(done, {1: b"A"}, damaged)
 
     async with opened(FaultStore(Damaged())) as bench:
-        told: list[tuple[dict[int, bytes], Exception | None]] = []
-        bench.manager.journal.read([1, 2], lambda bodies, error: told.append((bodies, error)))
+        reported: list[tuple[dict[int, bytes], Exception | None]] = []
+        bench.manager.journal.read([1, 2], lambda bodies, error: reported.append((bodies, error)))
         await bench.idle()
-        ((bodies, error),) = told
+        ((bodies, error),) = reported
         assert bodies == {1: b"A"}
         assert isinstance(error, DataDamagedError)
         await bench.queue.put(b"B")

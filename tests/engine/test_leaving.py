@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from broker.engine.conversation import Conversation
-    from broker.interface import Call, Delivery
+    from broker.interface import Call, GetAnswer
     from tests.engine.bench import Bench
 
 WAIT = GetMessageOptions(options=MQGMO.WAIT, wait_interval=-1)
@@ -40,7 +40,7 @@ def leaving(bench: Bench, handles: int = 1) -> Conversation:
     return port
 
 
-def gets(port: Conversation, count: int = 1, options: GetMessageOptions = WAIT) -> list[Call[Delivery]]:
+def gets(port: Conversation, count: int = 1, options: GetMessageOptions = WAIT) -> list[Call[GetAnswer]]:
     """Gets that wait on each handle of a connection."""
     return [port.get(hobj, None, options, None) for hobj in port.hconn.handles for _ in range(count)]
 
@@ -64,14 +64,14 @@ async def test_a_get_that_waits_tells_of_the_end(bench: Bench) -> None:
     assert port.end_reported
 
 
-@pytest.mark.parametrize("told", [False, True])
-async def test_leaving_a_connection_raises_what_no_call_has_told(bench: Bench, told: bool) -> None:
+@pytest.mark.parametrize("reported", [False, True])
+async def test_leaving_a_connection_raises_what_no_call_has_told(bench: Bench, reported: bool) -> None:
     other = bench.manager.connect()
     await other.put1("Q", b"A", options=MQPMO.SYNCPOINT)
     other.port.break_()  # it is a conversation
-    if told:
+    if reported:
         assert await reason_of(other.status()) == MQRC.CONNECTION_BROKEN
-    assert await reason_of(other.disconnect()) == (MQRC.NONE if told else MQRC.CONNECTION_BROKEN)
+    assert await reason_of(other.disconnect()) == (MQRC.NONE if reported else MQRC.CONNECTION_BROKEN)
 
 
 # It ends once

@@ -327,10 +327,10 @@ async def test_a_connection_that_is_dropped_warns_with_its_line_and_is_ended(thr
             await connection.put1("Q", b"acknowledged")
             await connection.put1("Q", b"in a unit of work", options=MQPMO.SYNCPOINT)
             match = "a connection to QM1 was opened here and never closed"
-            with pytest.warns(ResourceWarning, match=match) as told:  # noqa: PT031
+            with pytest.warns(ResourceWarning, match=match) as reported:  # noqa: PT031
                 del connection
                 gc.collect()
-            assert [each.filename for each in told] == [__file__]
+            assert [each.filename for each in reported] == [__file__]
             await until(lambda: len(list(manager.conversations())) == 1)
         assert await has(manager) == [b"acknowledged"]
 
@@ -376,16 +376,16 @@ def test_a_queue_manager_that_is_dropped_warns_with_its_line_and_loses_nothing(l
 
 def test_one_that_its_loop_ends_where_warnings_are_errors_ends_in_order_all_the_same() -> None:
     store = MemoryStore()
-    told: list[dict[str, object]] = []
+    reported: list[dict[str, object]] = []
 
     async def main() -> QueueManager:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
         return await QueueManager.open(name="QM1", store=store)
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         manager = asyncio.run(main())
-    assert [type(each["exception"]) for each in told] == [ResourceWarning]
+    assert [type(each["exception"]) for each in reported] == [ResourceWarning]
     asyncio.run(manager.close())  # it has ended
     assert manager.core.quiescing is False
     with pytest.raises(MQError, match="QM1 is stopping"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from broker import Connection
     from broker.engine.conversation import Conversation
-    from broker.interface import Call, Delivery
+    from broker.interface import Call, GetAnswer
 
 WAITERS = 10_000
 
@@ -42,7 +42,7 @@ async def test_one_put_wakes_the_right_one_of_10_000_waiting_getters(connection:
     port = connection.port
     opened = await answer(port.open(ObjectDescriptor(object_name="REPLIES"), MQOO.INPUT_SHARED | MQOO.OUTPUT))
     gmo = GetMessageOptions(options=MQGMO.WAIT, wait_interval=60_000)
-    waiting: list[Call[Delivery]] = [
+    waiting: list[Call[GetAnswer]] = [
         port.get(opened.hobj, MessageDescriptor(correl_id=correl_id(number)), gmo, None)
         for number in range(1, WAITERS + 1)
     ]

@@ -210,17 +210,17 @@ async def test_in_what_the_journal_tells_of_a_write(
 ) -> None:
     async with opened() as bench:
         journal = bench.manager.journal
-        told: list[Exception | None] = []
+        reported: list[Exception | None] = []
 
         def wrong(error: Exception | None) -> None:
             raise KeyError("injected")
 
         journal.submit(Rows(), wrong)
-        journal.submit(Rows(), told.append)
+        journal.submit(Rows(), reported.append)
         journal.read([], lambda bodies, error: wrong(error))
-        journal.read([], lambda bodies, error: told.append(error))
+        journal.read([], lambda bodies, error: reported.append(error))
         await bench.idle()
-        assert told == [None, None]
+        assert reported == [None, None]
         assert caplog.text.count("KeyError: 'injected'") == 2
         await works(bench)
 
@@ -250,15 +250,15 @@ async def test_in_what_one_of_several_does_with_a_body() -> None:
     async with opened(body_bytes=0) as bench:
         await bench.queue.put(b"x")
         (entry,) = bench.manager.core.objects.queues["Q"].shelf.entries.values()
-        told: list[Exception | None] = []
+        reported: list[Exception | None] = []
 
         def wrong(error: Exception | None) -> None:
             raise KeyError("injected")
 
         bench.manager.bodies.fetch([entry], wrong)
-        bench.manager.bodies.fetch([entry], told.append)
+        bench.manager.bodies.fetch([entry], reported.append)
         await bench.idle()
-        assert told == [None]
+        assert reported == [None]
 
 
 async def test_calls_that_have_waited_their_turn_are_made_as_far_as_there_is_room_for_answers() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from broker.interface.batches.columns import MESSAGES_MAX, integers, unpack
-from broker.interface.claims.claims import Wanted
+from broker.interface.claims.claims import BrowseSelection
 from broker.interface.port import answer
 from broker.mqi import MessageDescriptor
 from tests.engine.bench import opened
@@ -29,7 +29,7 @@ async def bench() -> AsyncIterator[Bench]:
 
 
 async def browse(bench: Bench, after: int = 0, msg_id: bytes | None = None) -> bytes:
-    return await answer(bench.manager.converse().browse_range("Q", after, BEYOND, Wanted(msg_id=msg_id)))
+    return await answer(bench.manager.converse().browse_range("Q", after, BEYOND, BrowseSelection(msg_id=msg_id)))
 
 
 async def test_a_frame_of_a_browse_is_no_longer_than_any(bench: Bench) -> None:

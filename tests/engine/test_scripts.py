@@ -58,12 +58,12 @@ async def test_a_call_is_full_until_it_is_read_and_then_holds_as_much_again() ->
 
 async def test_who_waits_for_a_call_to_be_read_is_told_once() -> None:
     call = streamed()
-    told: list[None] = []
-    call.wait(partial(told.append, None))
-    assert told == []
+    reported: list[None] = []
+    call.wait(partial(reported.append, None))
+    assert reported == []
     call.read()
     call.read()
-    assert told == [None]
+    assert reported == [None]
 
 
 async def test_parts_that_are_there_before_somebody_reads_are_heard_of_at_once() -> None:
@@ -87,11 +87,11 @@ async def test_what_is_left_to_read_is_not_the_result_too() -> None:
 
 async def test_a_call_that_is_over_holds_nothing_more_and_keeps_nobody_waiting() -> None:
     call = streamed()
-    told: list[None] = []
+    reported: list[None] = []
     call.add(LONG)
-    call.wait(partial(told.append, None))
+    call.wait(partial(reported.append, None))
     assert call.cancel()
-    assert told == [None]
+    assert reported == [None]
     call.add(LONG)
     call.complete()
     assert not call.read()

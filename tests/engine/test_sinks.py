@@ -158,13 +158,13 @@ async def test_what_has_places_and_is_not_decided_yet_counts_as_about_to_appear(
     sink = writer(bench)
     winner = await sink.stage(0, rows_of("A", report=MQRO.COA, reply_to_q="R"))
     found: list[list[int]] = []
-    report = publishing.Publication.report
+    report = publishing.Publishing.report
 
-    def reported(publication: publishing.Publication, *arguments: Any) -> None:
+    def reported(publication: publishing.Publishing, *arguments: Any) -> None:
         found.append(bench.manager.core.sinks.places_to_appear())
         report(publication, *arguments)
 
-    monkeypatch.setattr(publishing.Publication, "report", reported)
+    monkeypatch.setattr(publishing.Publishing, "report", reported)
     bench.store.fill()
     assert await reason_of(sink.publish(0, winner)) == MQRC.STORAGE_MEDIUM_FULL
     assert bench.manager.core.sinks.places_to_appear() == []
@@ -183,7 +183,7 @@ async def test_a_publish_that_breaks_off_leaves_neither_reports_nor_places(
     sink = writer(bench)
     winner = await sink.stage(0, rows_of("A", report=MQRO.COA, reply_to_q="R"))
     with monkeypatch.context() as patch:
-        patch.setattr(publishing.Publication, "freeze", lambda *_: 1 / 0)
+        patch.setattr(publishing.Publishing, "freeze", lambda *_: 1 / 0)
         assert await reason_of(sink.publish(0, winner)) == MQRC.UNEXPECTED_ERROR
     assert (queue_of(bench, "R").depth, bench.manager.core.sinks.places_to_appear()) == (0, [])
     assert await sink.publish(0, winner) == (1, False)
@@ -282,13 +282,13 @@ async def test_a_publish_goes_on_when_its_driver_has_gone(bench: Bench) -> None:
 
 def each_slice(monkeypatch: pytest.MonkeyPatch, seen: Callable[[], None]) -> None:
     """Have something done when a slice of a publication has appeared."""
-    show = publishing.Publication.show
+    show = publishing.Publishing.show
 
-    def shown(publication: publishing.Publication, moment: Moment) -> None:
+    def shown(publication: publishing.Publishing, moment: Moment) -> None:
         show(publication, moment)
         seen()
 
-    monkeypatch.setattr(publishing.Publication, "show", shown)
+    monkeypatch.setattr(publishing.Publishing, "show", shown)
 
 
 async def test_twelve_thousand_appear_in_order_in_slices(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

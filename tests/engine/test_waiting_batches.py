@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from broker.core.queues.queue import LocalQueue
     from broker.engine.conversation import Conversation
-    from broker.interface.port import Call, Delivery
+    from broker.interface.port import Call, GetAnswer
 
 OPEN = MQOO.INPUT_SHARED | MQOO.OUTPUT
 WAITING = GetMessageOptions(options=MQGMO.WAIT | MQGMO.SYNCPOINT, wait_interval=-1)
@@ -46,7 +46,7 @@ def queue(getter: Conversation) -> LocalQueue:
 
 
 @pytest.fixture
-def call(getter: Conversation) -> Call[list[Delivery]]:
+def call(getter: Conversation) -> Call[list[GetAnswer]]:
     """The batch that waits."""
     return getter.get_many(1, None, WAITING, 5)
 
@@ -56,7 +56,7 @@ def put(putter: Conversation, data: bytes) -> None:
 
 
 async def test_what_comes_in_the_same_turn_belongs_to_the_answer(
-    putter: Conversation, queue: LocalQueue, call: Call[list[Delivery]]
+    putter: Conversation, queue: LocalQueue, call: Call[list[GetAnswer]]
 ) -> None:
     put(putter, b"A")
     put(putter, b"B")
@@ -66,7 +66,7 @@ async def test_what_comes_in_the_same_turn_belongs_to_the_answer(
 
 
 async def test_a_commit_after_the_first_message_covers_all_of_the_answer(
-    getter: Conversation, putter: Conversation, queue: LocalQueue, call: Call[list[Delivery]]
+    getter: Conversation, putter: Conversation, queue: LocalQueue, call: Call[list[GetAnswer]]
 ) -> None:
     put(putter, b"A")
     getter.commit()
@@ -76,7 +76,7 @@ async def test_a_commit_after_the_first_message_covers_all_of_the_answer(
 
 
 async def test_nothing_more_is_got_through_a_handle_that_has_been_closed(
-    getter: Conversation, putter: Conversation, queue: LocalQueue, call: Call[list[Delivery]]
+    getter: Conversation, putter: Conversation, queue: LocalQueue, call: Call[list[GetAnswer]]
 ) -> None:
     put(putter, b"A")
     getter.close(1, 0)
@@ -86,7 +86,7 @@ async def test_nothing_more_is_got_through_a_handle_that_has_been_closed(
 
 
 async def test_a_connection_that_breaks_after_the_first_message_has_got_nothing(
-    getter: Conversation, putter: Conversation, queue: LocalQueue, call: Call[list[Delivery]]
+    getter: Conversation, putter: Conversation, queue: LocalQueue, call: Call[list[GetAnswer]]
 ) -> None:
     put(putter, b"A")
     getter.break_()
@@ -97,7 +97,7 @@ async def test_a_connection_that_breaks_after_the_first_message_has_got_nothing(
 
 
 async def test_a_batch_withdrawn_after_the_first_message_gives_it_back_at_once(
-    getter: Conversation, putter: Conversation, queue: LocalQueue, call: Call[list[Delivery]]
+    getter: Conversation, putter: Conversation, queue: LocalQueue, call: Call[list[GetAnswer]]
 ) -> None:
     put(putter, b"A")
     call.withdraw()

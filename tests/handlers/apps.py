@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from broker import Connection, Message
     from broker.storage.store import Store
     from tests.conformance.ways import Way
-    from triggers.serving.session import Session
+    from triggers.serving.session import AppSession
 
 SECONDS = 60.0
 """What tests wait for comes at once, or never: so long is never."""
@@ -80,7 +80,7 @@ class Shop:
         return WaySource(self.way, self.clock, embedded=self._way == "embedded")
 
     @asynccontextmanager
-    async def running(self, **options: Any) -> AsyncIterator[Session]:
+    async def running(self, **options: Any) -> AsyncIterator[AppSession]:
         """The app, to enter. A test that fails lets its time pass, so that it does not wait for its handlers."""
         async with self.app.running(**options) as session:
             try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker import QueueManager
 from broker.mqi import MQGMO, MQOO, MQRC, MQError
-from broker.mqi.delivery_fields import Failure, HandlingTerms, Outcome, Settled, Settlement
+from broker.mqi.delivery_fields import Failure, Outcome, ServiceOptions, Settled, Settlement
 from broker.testing import VirtualClock
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.interface.handlers.deliveries import Delivered, Deliveries
     from broker.storage.store import Store
 
-TERMS = HandlingTerms(
+TERMS = ServiceOptions(
     handler="tests:handler", attempts=3, backoff=(1.0,), doubles=False, jitter=False, dead_letter="DEAD"
 )
 FAILURE = Failure("ValueError", "no such order", "Traceback ...")
@@ -55,7 +55,7 @@ class Desk:
         return counts.figures()
 
     @asynccontextmanager
-    async def worker(self, terms: HandlingTerms = TERMS, queue: str = "Q") -> AsyncIterator[Deliveries]:
+    async def worker(self, terms: ServiceOptions = TERMS, queue: str = "Q") -> AsyncIterator[Deliveries]:
         async with (
             self.manager.connect("worker") as connection,
             connection.deliveries(queue, options=terms) as deliveries,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.mqi import MQGMO, MQOO
-from broker.mqi.delivery_fields import Became, Failure, HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import Became, Failure, Outcome, ServiceOptions, Settlement
 from triggers.testing.harness import Harness
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Floor:
     nobody can say whether they have, because the queue manager was killed meanwhile.
     """
 
-    def __init__(self, seed: int, terms: HandlingTerms, chances: Chances, places: int = 5) -> None:
+    def __init__(self, seed: int, terms: ServiceOptions, chances: Chances, places: int = 5) -> None:
         self._random = random.Random(seed)
         self._harness = Harness(seed)
         self._terms = terms

@@ -8,12 +8,12 @@ from contextlib import AsyncExitStack
 import pytest
 
 from broker.mqi import MQGMO, MQOO, MQError
-from broker.mqi.delivery_fields import HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import Outcome, ServiceOptions, Settlement
 from tests.handlers.floor import Chances, Floor
 from tests.handlers.loops import asyncio_alone
 from triggers.testing.harness import Harness
 
-TERMS = HandlingTerms(
+TERMS = ServiceOptions(
     handler="tests:handler", attempts=4, backoff=(0.5, 4.0), doubles=True, crashes=3, dead_letter="DEAD"
 )
 
@@ -31,7 +31,7 @@ async def test_h13_1_the_sum_holds_for_ten_thousand_outcomes() -> None:
     floor = Floor(1, TERMS, Chances(outcomes=(50, 20, 10, 10, 10), worker=0.05), places=40)
     figures = await floor.run([("k", f"k-{number}") for number in range(7_000)])
     outcomes = {"done": "succeeded", "failed": "failed", "later": "later", "rejected": "rejected"}
-    assert {counted: floor.tally[told] for told, counted in outcomes.items()} == {
+    assert {counted: floor.tally[reported] for reported, counted in outcomes.items()} == {
         counted: figures[counted] for counted in outcomes.values()
     }
     went = floor.tally["crashed"] + floor.tally["returned"]

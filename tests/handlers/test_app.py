@@ -137,7 +137,7 @@ async def test_a_put_whose_key_is_in_an_open_unit_is_tried_again_for_five_second
 
 async def test_a_task_that_outlives_its_handler_puts_nothing_in_its_unit() -> None:
     async with Shop() as shop:
-        ended, told = asyncio.Event(), Seen()
+        ended, reported = asyncio.Event(), Seen()
         tasks = []
 
         async def outlive() -> None:
@@ -145,8 +145,8 @@ async def test_a_task_that_outlives_its_handler_puts_nothing_in_its_unit() -> No
             try:
                 await shop.app.put("OUT", "joined")
             except MQError as error:
-                told.add(error.reason)
-            told.add((await shop.app.put("OUT", "apart", syncpoint=False)).reason)
+                reported.add(error.reason)
+            reported.add((await shop.app.put("OUT", "apart", syncpoint=False)).reason)
 
         @shop.app.handler("Q")
         async def handle(body: str) -> None:
@@ -157,7 +157,7 @@ async def test_a_task_that_outlives_its_handler_puts_nothing_in_its_unit() -> No
             await shop.app.put("Q", "a")
             await settle()
             ended.set()
-            assert await told.so_many(2) == [MQRC.HCONN_ERROR, MQRC.NONE]
+            assert await reported.so_many(2) == [MQRC.HCONN_ERROR, MQRC.NONE]
             assert (await shop.get("OUT")).data == b"apart"
             await tasks[0]
 

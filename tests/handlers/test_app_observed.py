@@ -18,7 +18,7 @@ class Checks(Middleware):
     """Refuses what the handler did, the first time."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     async def after(self, delivery: Delivery) -> None:
         await shop.put("SHIPPED", "by the middleware")
@@ -26,7 +26,7 @@ class Checks(Middleware):
             raise ValueError("not so")
 
     async def failed(self, delivery: Delivery, error: BaseException) -> None:
-        self.told.append(f"{delivery.q_name} {delivery.attempt.number} {error}")
+        self.reported.append(f"{delivery.q_name} {delivery.attempt.number} {error}")
 
 
 checks = Checks()
@@ -39,7 +39,7 @@ async def ship(order: str) -> None:
 
 
 async def test_h13_5_what_after_raises_is_not_committed() -> None:
-    checks.told.clear()
+    checks.reported.clear()
     async with shop.test() as t:
         async with t.connect() as connection:
             await connection.mqsc("DEFINE QLOCAL(SHIPPED)", check=True)
@@ -49,7 +49,7 @@ async def test_h13_5_what_after_raises_is_not_committed() -> None:
         assert await t.messages("SHIPPED") == []
         await t.advance(1)
         assert await t.messages("SHIPPED") == ["5 chairs", "by the middleware"]
-    assert checks.told == ["ORDERS 1 not so"]
+    assert checks.reported == ["ORDERS 1 not so"]
 
 
 async def test_h13_3_one_trace_goes_from_the_putter_over_a_retry_and_a_replay(tracer: trace.Tracer) -> None:

@@ -55,8 +55,8 @@ async def test_a_handler_is_given_what_its_annotations_say() -> None:
         async with shop.running():
             await shop.mqsc("DEFINE QLOCAL(OUT)")
             await shop.app.put("Q", {"a": 1})
-            [(attempt, *told)] = await seen.so_many(1)
-            assert told == [shop.app, {"a": 1}, b'{"a":1}', "Q", False, (), {}]
+            [(attempt, *reported)] = await seen.so_many(1)
+            assert reported == [shop.app, {"a": 1}, b'{"a":1}', "Q", False, (), {}]
             assert (attempt.number, attempt.limit, attempt.last, attempt.q_name) == (1, 5, False, "Q")
             assert (await shop.get("OUT")).data == b"done"
 

@@ -190,8 +190,8 @@ async def test_h8_2_a_field_that_was_added_or_removed_is_read_by_old_and_new_cod
 
 async def test_h8_4_what_does_not_fit_is_told_by_path_the_first_three_and_without_values() -> None:
     data = '{"id": "SECRET", "placed": 5, "lines": [{"article": "a", "price": "SECRET"}, {"price": "1"}], "note": 9}'
-    told = await unreadable(Order, data)
-    assert told == (
+    reported = await unreadable(Order, data)
+    assert reported == (
         "id is not a UUID; placed is an integer, not a date and time in ISO 8601; "
         "lines[0].price is not a decimal number; and 2 more"
     )
@@ -199,7 +199,7 @@ async def test_h8_4_what_does_not_fit_is_told_by_path_the_first_three_and_withou
     model = await unreadable(Customer, '{"name": "Ann", "born": "SECRET", "e-mail": 3}')
     assert model.startswith("born Input should be a valid date")
     assert "e-mail Input should be a valid string" in model
-    assert "SECRET" not in told + model
+    assert "SECRET" not in reported + model
 
 
 class Fussy(pydantic.BaseModel):
@@ -284,8 +284,8 @@ async def test_msgpack_is_read_by_its_content_type() -> None:
     assert await read(
         dict[str, datetime], msgpack.packb({"a": when}, datetime=True), content_type="application/x-msgpack"
     ) == {"a": when}
-    told = await unreadable(Line, b"\xc1", content_type="application/msgpack")
-    assert told == "the body is no msgpack (FormatError)"
+    reported = await unreadable(Line, b"\xc1", content_type="application/msgpack")
+    assert reported == "the body is no msgpack (FormatError)"
 
 
 async def test_json_is_told_by_its_content_type_whatever_the_format() -> None:
@@ -330,15 +330,15 @@ async def test_a_put_says_what_it_is() -> None:
         bodies = [b"\x00", "text", {"a": 1}, Line("pen", Decimal(1)), CUSTOMER]
         for body in bodies:
             await shop.app.put("Q", body, properties={"colour": "red"})
-        told = []
+        reported = []
         for _ in bodies:
             message = await shop.get("Q")
             own = {name: message.properties[name] for name in ("content_type", "type") if name in message.properties}
             assert message.properties["colour"] == "red"
             assert message.md.persistence == 1
-            told.append((message.md.format, message.data, own))
+            reported.append((message.md.format, message.data, own))
         json = {"content_type": "application/json"}
-        assert told == [
+        assert reported == [
             ("", b"\x00", {}),
             ("MQSTR", b"text", {}),
             ("MQSTR", b'{"a":1}', json),

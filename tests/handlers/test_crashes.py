@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.mqi.delivery_fields import HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import Outcome, ServiceOptions, Settlement
 from tests.handlers.desk import Desk, desk
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ WORKERS = 3
 AWAY = 0.5
 """Seconds until a worker that has gone is back."""
 
-DEFAULT = HandlingTerms(handler="tests:handler", attempts=6, backoff=(0.1, 60.0), jitter=False, dead_letter="DEAD")
+DEFAULT = ServiceOptions(handler="tests:handler", attempts=6, backoff=(0.1, 60.0), jitter=False, dead_letter="DEAD")
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Outcomes:
 class Plant:
     """Workers that handle the messages of Q, for as long as there are any."""
 
-    def __init__(self, desk: Desk, seed: int, terms: HandlingTerms, poison: set[bytes]) -> None:
+    def __init__(self, desk: Desk, seed: int, terms: ServiceOptions, poison: set[bytes]) -> None:
         self._desk = desk
         self._random = random.Random(seed)
         self._terms = terms
@@ -143,7 +143,7 @@ class Plant:
 )
 @pytest.mark.parametrize("seed", range(3))
 async def test_h1_8_no_neighbour_of_a_poison_message_is_lost(
-    seed: int, poisons: int, terms: HandlingTerms, lost_most: int
+    seed: int, poisons: int, terms: ServiceOptions, lost_most: int
 ) -> None:
     bodies = [b"%d" % number for number in range(60)]
     poison = set(random.Random(seed).sample(bodies, poisons))

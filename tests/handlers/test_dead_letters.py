@@ -10,7 +10,7 @@ import pytest
 
 from broker.dead_letters import AUDIT_QUEUE, DeadLetter, DeadLetterQueue, Outcome, Wanted
 from broker.mqi import MQFMT, MQGMO, MQMF, MQOO, MQPMO, MQRC, MQRFH2, MessageDescriptor, MQError
-from broker.mqi.delivery_fields import Became, HandlingTerms
+from broker.mqi.delivery_fields import Became, ServiceOptions
 from broker.mqi.delivery_fields import Outcome as Handled
 from broker.mqi.layouts.layouts import MQDLH
 from tests.handlers.desk import TERMS, Desk, desk, settle
@@ -31,7 +31,7 @@ async def letters_on(d: Desk, queue: str = "DEAD") -> AsyncIterator[DeadLetterQu
         yield letters
 
 
-async def told(d: Desk, wanted: Wanted = Wanted(), queue: str = "DEAD") -> list[DeadLetter]:  # noqa: B008
+async def reported(d: Desk, wanted: Wanted = Wanted(), queue: str = "DEAD") -> list[DeadLetter]:  # noqa: B008
     async with letters_on(d, queue) as letters:
         return [letter async for letter in letters.browse(wanted)]
 
@@ -46,7 +46,7 @@ async def purged(d: Desk, wanted: Wanted = Wanted()) -> list[Outcome]:  # noqa: 
         return [outcome async for outcome in letters.purge(wanted)]
 
 
-async def fail(d: Desk, count: int = 1, terms: HandlingTerms = ONCE, outcome: Handled = Handled.FAILED) -> None:
+async def fail(d: Desk, count: int = 1, terms: ServiceOptions = ONCE, outcome: Handled = Handled.FAILED) -> None:
     """Let messages on Q fail until they are dead letters."""
     async with d.worker(terms) as worker:
         for _ in range(count):
@@ -92,7 +92,7 @@ async def test_a_letter_tells_what_has_happened_to_it() -> None:
         await d.put("work")
         await d.clock.advance(60)
         await fail(d)
-        (letter,) = await told(d)
+        (letter,) = await reported(d)
         assert (letter.why, letter.q_name, letter.handler, letter.attempts) == ("failed", "Q", "tests:handler", 1)
         assert (letter.exception, letter.error, letter.traceback) == ("ValueError", "no such order", "Traceback ...")
         assert (letter.failed_at, letter.data, letter.length) == (d.clock.time(), b"work", 4)
@@ -108,7 +108,7 @@ async def test_letters_are_told_by_what_is_asked_for() -> None:
         await d.clock.advance(60)
         await d.put("b")
         await fail(d, terms=ONCE._replace(handler="shop:other"), outcome=Handled.REJECTED)
-        first, second = await told(d)
+        first, second = await reported(d)
         for wanted, expected in (
             (Wanted(), [first, second]),
             (Wanted(why="REJECTED"), [second]),
@@ -121,7 +121,9 @@ async def test_letters_are_told_by_what_is_asked_for() -> None:
             (Wanted(since=second.failed_at + 0.01), []),
             (Wanted(why="failed", since=second.failed_at), []),
         ):
-            assert [each.md.msg_id for each in await told(d, wanted)] == [each.md.msg_id for each in expected], wanted
+            assert [each.md.msg_id for each in await reported(d, wanted)] == [each.md.msg_id for each in expected], (
+                wanted
+            )
 
 
 @pytest.mark.parametrize("body", [b"", b"\x00\xff" * 50, b"x" * (4 * 1024 * 1024)])
@@ -177,7 +179,7 @@ async def test_a_letter_without_header_on_the_queues_own_boqname_goes_back_too()
     async with desk("ALTER QLOCAL(Q) BOQNAME(DEAD)") as d:
         await d.put("a")
         await fail(d, terms=ONCE._replace(dead_letter=""))
-        (letter,) = await told(d)
+        (letter,) = await reported(d)
         assert (letter.header, letter.q_name, letter.why, letter.foreign) == (None, "Q", "failed", False)
         assert [outcome.to for outcome in await retried(d)] == ["Q"]
         (message,) = await d.got()
@@ -196,7 +198,7 @@ async def test_a_group_goes_back_as_a_whole_in_its_order() -> None:
         await put_group(d, 3)
         await d.put("alone")
         await fail(d, 4, terms=ONCE)
-        third = (await told(d))[2]
+        third = (await reported(d))[2]
         (outcome,) = await retried(d, Wanted(msg_ids=frozenset({third.md.msg_id})))
         assert (len(outcome.msg_ids), outcome.to) == (3, "Q")
         messages = await d.got()
@@ -230,7 +232,7 @@ async def test_h7_8_a_group_of_which_one_was_purged_stays_and_what_is_missing_is
     async with desk() as d:
         await put_group(d, 3)
         await fail(d, 3)
-        before = await told(d)
+        before = await reported(d)
         assert len(await purged(d, Wanted(msg_ids=frozenset({before[lost].md.msg_id})))) == 1
         (outcome,) = await retried(d)
         group = before[0].md.group_id.hex()
@@ -282,7 +284,7 @@ async def test_h7_9_a_retry_of_all_takes_what_was_there_when_it_began() -> None:
                 (taken,) = await worker.take()
                 await settle(worker, Handled.FAILED, taken)
         assert (outcomes, d.depth("DEAD")) == (3, 3)
-        assert [letter.replays for letter in await told(d)] == [1, 1, 1]
+        assert [letter.replays for letter in await reported(d)] == [1, 1, 1]
 
 
 async def test_what_was_put_back_three_times_goes_once_more_only_if_forced() -> None:
@@ -310,7 +312,7 @@ async def put_headed(d: Desk, header: bytes, body: bytes = b"body") -> None:
 async def test_h7_10_a_header_cut_short_is_shown_raw_and_goes_where_it_is_told(header: bytes) -> None:
     async with desk(PLAIN) as d:
         await put_headed(d, header, b"")
-        (letter,) = await told(d, queue="FOREIGN")
+        (letter,) = await reported(d, queue="FOREIGN")
         assert (letter.foreign, letter.header, letter.data, letter.why, letter.q_name) == (True, None, header, "", "")
         (outcome,) = await retried(d, queue="FOREIGN")
         assert outcome.problem == "nothing in it tells where it came from: name the queue to put it to"
@@ -325,7 +327,7 @@ async def test_a_letter_of_another_program_goes_where_its_header_says(byteorder:
         async with d.connection.open("FOREIGN", MQOO.OUTPUT) as queue:
             md = MessageDescriptor(format=MQFMT.DEAD_LETTER_HEADER, encoding=546 if byteorder == "little" else 273)
             await queue.put(HEADER.to_bytes(byteorder) + b"body", md)
-        (letter,) = await told(d, queue="FOREIGN")
+        (letter,) = await reported(d, queue="FOREIGN")
         assert (letter.why, letter.q_name, letter.foreign) == ("MQRC_Q_FULL", "Q", False)
         assert letter.failed_at == 1777636800.5
         assert [each.to for each in await retried(d, queue="FOREIGN")] == ["Q"]
@@ -346,7 +348,7 @@ async def test_a_message_that_is_no_dead_letter_is_told_and_goes_where_it_is_tol
         await d.put(
             "plain", queue="FOREIGN", properties={"evermq.why": 5, "evermq.attempts": "x", "evermq.replays": True}
         )
-        (letter,) = await told(d, queue="FOREIGN")
+        (letter,) = await reported(d, queue="FOREIGN")
         assert (letter.foreign, letter.why, letter.attempts, letter.replays, letter.data) == (True, "", 0, 0, b"plain")
         assert (await retried(d, queue="FOREIGN"))[0].problem
         assert [each.to for each in await retried(d, queue="FOREIGN", to="PLAIN")] == ["PLAIN"]
@@ -359,7 +361,7 @@ async def test_a_dead_letter_that_no_handler_could_handle_is_a_dead_letter_again
         async with d.connection.open("Q", MQOO.OUTPUT) as queue:
             await queue.put(first.to_bytes() + b"x", MessageDescriptor(format="MQDEAD", encoding=546))
         await fail(d, terms=ONCE._replace(dead_letter=""))
-        (letter,) = await told(d)
+        (letter,) = await reported(d)
         assert (letter.header, letter.q_name) == (None, "Q")
         await retried(d)
         (message,) = await d.got()
@@ -423,9 +425,9 @@ async def test_what_is_purged_is_gone_and_recorded() -> None:
     async with desk() as d:
         await d.put("a", "b")
         await fail(d, 2)
-        first, second = await told(d)
+        first, second = await reported(d)
         assert await purged(d, Wanted(msg_ids=frozenset({second.md.msg_id}))) == [Outcome((second.md.msg_id,))]
-        assert [each.md.msg_id for each in await told(d)] == [first.md.msg_id]
+        assert [each.md.msg_id for each in await reported(d)] == [first.md.msg_id]
         (record,) = await audited(d)
         assert (record["event"], record["msg_id"]) == ("dead-letter-purged", second.md.msg_id.hex())
         assert (record["from"], record["to"]) == ("DEAD", None)
@@ -434,11 +436,11 @@ async def test_what_is_purged_is_gone_and_recorded() -> None:
 async def test_many_letters_are_all_told() -> None:
     async with desk() as d:
         await d.put(*(str(number) for number in range(600)), queue="DEAD")
-        assert [letter.data for letter in await told(d)] == [str(number).encode() for number in range(600)]
+        assert [letter.data for letter in await reported(d)] == [str(number).encode() for number in range(600)]
 
 
 async def test_a_queue_that_is_not_there_is_an_error() -> None:
     async with desk() as d:
         with pytest.raises(MQError) as unknown:
-            await told(d, queue="NO.SUCH.QUEUE")
+            await reported(d, queue="NO.SUCH.QUEUE")
         assert unknown.value.reason == MQRC.UNKNOWN_OBJECT_NAME

@@ -20,7 +20,7 @@ from broker.cli.run import COLLECTIONS
 from broker.clock import Clock
 from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRC, GetMessageOptions, MessageDescriptor, MQError, ObjectDescriptor
 from broker.mqi.constants.descriptor import MQRO
-from broker.mqi.delivery_fields import Became, HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import Became, Outcome, ServiceOptions, Settlement
 from broker.mqi.structures import ObjectRecord
 from broker.testing import VirtualClock
 from tests.handlers.delayed import ALL, delayed
@@ -413,7 +413,7 @@ async def test_h2_8_what_waits_expires_as_ever() -> None:
 
 async def test_h2_8_what_failed_and_expires_while_it_waits_is_not_tried_again() -> None:
     async with delayed("DEFINE QLOCAL(REPORTS)", attributes=EVERY) as d:
-        terms = HandlingTerms(attempts=5, backoff=(300,), jitter=False)
+        terms = ServiceOptions(attempts=5, backoff=(300,), jitter=False)
         async with d.connection.deliveries("Q", options=terms) as served:
             put = await d.put("a", md=MessageDescriptor(expiry=20, report=MQRO.EXPIRATION, reply_to_q="REPORTS"))
             (taken,) = await served.take()
@@ -430,7 +430,7 @@ async def test_h2_8_what_failed_and_expires_while_it_waits_is_not_tried_again() 
 
 async def test_what_is_held_for_a_dead_letter_queue_goes_there_though_nobody_serves() -> None:
     async with delayed("DEFINE QLOCAL(DEAD) PUT(DISABLED)", attributes=EVERY) as d:
-        terms = HandlingTerms(attempts=1, dead_letter="DEAD")
+        terms = ServiceOptions(attempts=1, dead_letter="DEAD")
         async with d.connection.deliveries("Q", options=terms) as served:
             await d.put("a")
             (taken,) = await served.take()
@@ -490,7 +490,7 @@ async def test_h2_10_a_delayed_put_is_judged_as_a_put_when_it_is_due() -> None:
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.LATER])
 async def test_h2_10_after_an_attempt_a_message_is_started_again_whatever_its_priority(outcome: Outcome) -> None:
     async with delayed(attributes=EVERY + " TRIGMPRI(5)") as d:
-        terms = HandlingTerms(attempts=5, backoff=(10,), jitter=False)
+        terms = ServiceOptions(attempts=5, backoff=(10,), jitter=False)
         async with d.connection.deliveries("Q", options=terms) as served:
             await d.put("low", md=MessageDescriptor(priority=4))
             await d.put("high", md=MessageDescriptor(priority=5))
@@ -600,7 +600,7 @@ async def test_h2_5_what_failed_waits_on_over_a_restart(tmp_path: Path, down: fl
     async with delayed(data=tmp_path / "data", clock=clock, attributes=attributes) as d:
         await d.put("a")
         async with d.connection.deliveries(
-            "Q", options=HandlingTerms(attempts=5, backoff=(10,), jitter=False)
+            "Q", options=ServiceOptions(attempts=5, backoff=(10,), jitter=False)
         ) as served:
             (taken,) = await served.take()
             (settled,) = await served.settle([Settlement(taken.id, Outcome.FAILED)])

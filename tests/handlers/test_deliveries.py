@@ -10,7 +10,7 @@ import re
 import pytest
 
 from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRC, MessageDescriptor, MQError
-from broker.mqi.delivery_fields import Became, HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import Became, Outcome, ServiceOptions, Settlement
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore, VirtualClock
 from tests.handlers.desk import TERMS, bodies, desk, settle
@@ -384,7 +384,7 @@ async def test_h6_9_another_order_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("alteration", "told"),
+    ("alteration", "reported"),
     [
         ("ALTER QLOCAL(Q) TRIGTYPE(FIRST)", "TRIGTYPE\\(EVERY\\)"),
         ("ALTER QLOCAL(Q) PROCESS(' ')", "PROCESS\\(name\\)"),
@@ -392,9 +392,9 @@ async def test_h6_9_another_order_is_refused() -> None:
         ("ALTER QLOCAL(Q) PROCESS(MISSING)", "DEFINE PROCESS\\(MISSING\\)"),
     ],
 )
-async def test_h6_9_a_queue_that_cannot_be_served_says_how_to_alter_it(alteration: str, told: str) -> None:
+async def test_h6_9_a_queue_that_cannot_be_served_says_how_to_alter_it(alteration: str, reported: str) -> None:
     async with desk(alteration) as d:
-        with pytest.raises(MQError, match=told) as refused:
+        with pytest.raises(MQError, match=reported) as refused:
             async with d.worker():
                 pass
         assert refused.value.reason == MQRC.OPTION_NOT_VALID_FOR_TYPE
@@ -514,7 +514,7 @@ async def test_h7_2_a_dead_letter_that_finds_no_room_is_held_and_tried_again() -
         ("", TERMS._replace(dead_letter="", last_dead_letter="DEAD"), "DEAD", True),
     ],
 )
-async def test_h7_6_where_dead_letters_go(definitions: str, terms: HandlingTerms, where: str, headed: bool) -> None:
+async def test_h7_6_where_dead_letters_go(definitions: str, terms: ServiceOptions, where: str, headed: bool) -> None:
     async with desk(definitions) as d, d.worker(terms) as worker:
         await d.put("poison")
         (taken,) = await worker.take()

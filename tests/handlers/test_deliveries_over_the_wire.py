@@ -10,7 +10,7 @@ import pytest
 
 from broker import Delivered, DeliveryConnection, connect
 from broker.mqi import MQGMO, MQOO, MQPMO, MQRC, MQError
-from broker.mqi.delivery_fields import Became, Failure, HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import Became, Failure, Outcome, ServiceOptions, Settlement
 from tests.handlers.desk import TERMS, bodies, settle
 from tests.handlers.wire import remote
 from tests.server.test_over_the_wire import until
@@ -201,7 +201,7 @@ async def test_a_queue_that_cannot_be_served_is_said_when_one_begins() -> None:
             assert caught.value.reason == reason
         async with connection.deliveries("Q", order_by="key"):
             with pytest.raises(MQError) as caught:
-                async with connection.deliveries("Q", options=HandlingTerms(order_by="other")):
+                async with connection.deliveries("Q", options=ServiceOptions(order_by="other")):
                     pytest.fail("it is served")
             assert caught.value.reason == MQRC.OBJECT_IN_USE
 

@@ -10,7 +10,7 @@ import pytest
 from broker import Connection, QueueManager
 from broker.cli.administration.status import in_words
 from broker.interface.handlers.deliveries import Deliveries
-from broker.mqi.delivery_fields import Failure, HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import Failure, Outcome, ServiceOptions, Settlement
 from broker.testing import VirtualClock
 from tests.handlers.desk import desk as at_the_desk
 
@@ -20,7 +20,7 @@ DEFINE QLOCAL(ORDERS) PROCESS(SHIPPING) TRIGGER TRIGTYPE(EVERY)
 DEFINE QLOCAL(ORDERS.DEAD)
 """
 
-TERMS = HandlingTerms(handler="shop:ship", attempts=2, dead_letter="ORDERS.DEAD")
+TERMS = ServiceOptions(handler="shop:ship", attempts=2, dead_letter="ORDERS.DEAD")
 
 FAILURE = Failure("ValueError", "no such item\nsecond line", "")
 
@@ -150,19 +150,19 @@ async def test_the_status_has_a_line_for_each(connection: Connection) -> None:
 async def test_explain_tells_who_serves_and_which_starts_nobody_takes() -> None:
     async with at_the_desk() as desk:
         await desk.put("one", "two")
-        told = {each.code: each for each in (await desk.connection.explain("Q")).findings}
-        assert told["NOT_SERVED"].figures == {"starts": 2, "process": "P"}
-        assert told["NOT_SERVED"].text == (
+        reported = {each.code: each for each in (await desk.connection.explain("Q")).findings}
+        assert reported["NOT_SERVED"].figures == {"starts": 2, "process": "P"}
+        assert reported["NOT_SERVED"].text == (
             "2 starts are pending and nobody takes them: no worker serves Q, "
             "and no trigger monitor has taken a start of process P"
         )
         async with desk.worker() as deliveries:
             await deliveries.take(1)
             explanation = await desk.connection.explain("Q")
-            told = {each.code: each for each in explanation.findings}
-            assert "NOT_SERVED" not in told
-            assert "NOT_OPEN_FOR_INPUT" not in told
-            served = told["SERVED"]
+            reported = {each.code: each for each in explanation.findings}
+            assert "NOT_SERVED" not in reported
+            assert "NOT_OPEN_FOR_INPUT" not in reported
+            served = reported["SERVED"]
             assert served not in explanation.causes
             assert (served.figures["workers"], served.figures["running"], served.figures["starts"]) == (1, 1, 1)
             assert [each["appl_name"] for each in served.figures["first"]] == ["worker"]

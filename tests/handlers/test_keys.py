@@ -277,8 +277,8 @@ async def test_a_cancel_frees_the_key_for_good(tmp_path: Path) -> None:
 
 async def test_clear_and_delete_free_keys() -> None:
     async with delayed() as d:
-        for terms in ({"key": "there"}, {"key": "waits", "delay": 60}, {"key": "none", "window": None}):
-            await d.put("", **terms)
+        for extras in ({"key": "there"}, {"key": "waits", "delay": 60}, {"key": "none", "window": None}):
+            await d.put("", **extras)
         await d.queue.close()
         await d.connection.mqsc("CLEAR QLOCAL(Q)", check=True)
         for key in ("there", "waits", "none"):
@@ -314,10 +314,10 @@ async def test_a_batch_has_a_key_for_each() -> None:
     "terms",
     [{"key": ""}, {"key": b"x" * 256}, {"window": 5}, {"key": "k", "window": 0}, {"key": "k", "window": -1}],
 )
-async def test_what_can_be_no_key_or_window_is_refused(terms: dict[str, object]) -> None:
+async def test_what_can_be_no_key_or_window_is_refused(extras: dict[str, object]) -> None:
     async with delayed() as d:
         with pytest.raises(ValueError, match=r"key|window"):
-            await d.put("", **terms)
+            await d.put("", **extras)
 
 
 @pytest.mark.parametrize("seed", range(5))

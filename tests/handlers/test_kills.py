@@ -32,9 +32,9 @@ import asyncio, os, sys
 
 from broker import QueueManager
 from broker.mqi import MQOO
-from broker.mqi.delivery_fields import HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import ServiceOptions, Outcome, Settlement
 
-TERMS = HandlingTerms(handler="tests:poison", attempts=3, backoff=(0.01,), crashes=9, dead_letter="DEAD")
+TERMS = ServiceOptions(handler="tests:poison", attempts=3, backoff=(0.01,), crashes=9, dead_letter="DEAD")
 
 
 async def handle(deliveries, delivered):

@@ -374,15 +374,15 @@ async def test_cells_of_a_notebook_open_use_and_close(tmp_path: Path) -> None:
 @asynccontextmanager
 async def served(web: FastAPI) -> AsyncIterator[AsyncClient]:
     """As a server of ASGI does: the lifespan is a task of its own, and each request is."""
-    told: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+    reported: asyncio.Queue[dict[str, str]] = asyncio.Queue()
     said: asyncio.Queue[Any] = asyncio.Queue()
     scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}
-    life = asyncio.create_task(web(scope, told.get, said.put))
-    await told.put({"type": "lifespan.startup"})
+    life = asyncio.create_task(web(scope, reported.get, said.put))
+    await reported.put({"type": "lifespan.startup"})
     assert (await said.get())["type"] == "lifespan.startup.complete"
     async with AsyncClient(transport=ASGITransport(web), base_url="http://shop") as client:
         yield client
-    await told.put({"type": "lifespan.shutdown"})
+    await reported.put({"type": "lifespan.shutdown"})
     assert (await said.get())["type"] == "lifespan.shutdown.complete"
     await life
 

@@ -22,9 +22,9 @@ MESSAGE = SimpleNamespace(md=MessageDescriptor(), length=0, properties={})
 class Told(Middleware):
     """Writes down what it is told."""
 
-    def __init__(self, name: str, told: list[str], wrong: str = "") -> None:
+    def __init__(self, name: str, reported: list[str], wrong: str = "") -> None:
         self._name = name
-        self._told = told
+        self._reported = reported
         self._wrong = wrong
 
     async def before(self, delivery: Delivery) -> None:
@@ -37,7 +37,7 @@ class Told(Middleware):
         self._tell(f"failed {error!r}")
 
     def _tell(self, words: str) -> None:
-        self._told.append(f"{self._name} {words}")
+        self._reported.append(f"{self._name} {words}")
         if self._wrong and words.startswith(self._wrong):
             raise KeyError(self._name)
 
@@ -52,9 +52,11 @@ def run(**state: Any) -> Any:
     )
 
 
-async def call(middleware: list[Middleware], told: list[str], raises: BaseException | None = None, **state: Any) -> Any:
+async def call(
+    middleware: list[Middleware], reported: list[str], raises: BaseException | None = None, **state: Any
+) -> Any:
     async def handler() -> str:
-        told.append("handler")
+        reported.append("handler")
         if raises is not None:
             raise raises
         return "value"
@@ -65,45 +67,47 @@ async def call(middleware: list[Middleware], told: list[str], raises: BaseExcept
 
 
 async def test_each_is_called_before_in_its_order_and_after_in_the_opposite_one() -> None:
-    told: list[str] = []
-    assert await call([Told("A", told), Told("B", told)], told) == "value"
-    assert told == ["A before ORDERS shop:ship 2", "B before ORDERS shop:ship 2", "handler", "B after", "A after"]
+    reported: list[str] = []
+    assert await call([Told("A", reported), Told("B", reported)], reported) == "value"
+    assert reported == ["A before ORDERS shop:ship 2", "B before ORDERS shop:ship 2", "handler", "B after", "A after"]
 
 
 async def test_what_before_raises_fails_the_attempt_without_the_handler() -> None:
-    told: list[str] = []
+    reported: list[str] = []
     with pytest.raises(KeyError):
-        await call([Told("A", told), Told("B", told, "before")], told)
-    assert told[2:] == ["B failed KeyError('B')", "A failed KeyError('B')"]
+        await call([Told("A", reported), Told("B", reported, "before")], reported)
+    assert reported[2:] == ["B failed KeyError('B')", "A failed KeyError('B')"]
 
 
 async def test_what_after_raises_fails_the_attempt() -> None:
-    told: list[str] = []
+    reported: list[str] = []
     with pytest.raises(KeyError):
-        await call([Told("A", told), Told("B", told, "after")], told)
-    assert told[2:] == ["handler", "B after", "B failed KeyError('B')", "A failed KeyError('B')"]
+        await call([Told("A", reported), Told("B", reported, "after")], reported)
+    assert reported[2:] == ["handler", "B after", "B failed KeyError('B')", "A failed KeyError('B')"]
 
 
 async def test_what_the_handler_raises_is_told_and_raised() -> None:
-    told: list[str] = []
+    reported: list[str] = []
     with pytest.raises(ValueError, match="no"):
-        await call([Told("A", told)], told, ValueError("no"))
-    assert told[1:] == ["handler", "A failed ValueError('no')"]
+        await call([Told("A", reported)], reported, ValueError("no"))
+    assert reported[1:] == ["handler", "A failed ValueError('no')"]
 
 
 async def test_what_failed_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     with pytest.raises(ValueError, match="no"):
-        await call([Told("A", told), Told("B", told, "failed")], told, ValueError("no"))
-    assert told[-1] == "A failed ValueError('no')"
+        await call([Told("A", reported), Told("B", reported, "failed")], reported, ValueError("no"))
+    assert reported[-1] == "A failed ValueError('no')"
     assert caplog.messages == ["Told.failed raised, of <Delivery of ORDERS to shop:ship, attempt 2>"]
 
 
 async def test_a_timeout_is_told_as_one() -> None:
-    told: list[str] = []
+    reported: list[str] = []
     with pytest.raises(asyncio.CancelledError):
-        await call([Told("A", told)], told, asyncio.CancelledError(), decided=object(), error=TimeoutError("30 s"))
-    assert told[-1] == "A failed TimeoutError('30 s')"
+        await call(
+            [Told("A", reported)], reported, asyncio.CancelledError(), decided=object(), error=TimeoutError("30 s")
+        )
+    assert reported[-1] == "A failed TimeoutError('30 s')"
 
 
 @pytest.mark.parametrize(
@@ -111,14 +115,14 @@ async def test_a_timeout_is_told_as_one() -> None:
     [{"decided": object()}, {"server": SimpleNamespace(handler=SimpleNamespace(q_name="Q", name="h"), cancelled=True)}],
 )
 async def test_a_stop_is_no_failure(state: dict[str, Any]) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     with pytest.raises(asyncio.CancelledError):
-        await call([Told("A", told)], told, asyncio.CancelledError(), **state)
-    assert told[-1] == "handler"
+        await call([Told("A", reported)], reported, asyncio.CancelledError(), **state)
+    assert reported[-1] == "handler"
 
 
 async def test_later_is_told_and_raised() -> None:
-    told: list[str] = []
+    reported: list[str] = []
     with pytest.raises(Later):
-        await call([Told("A", told)], told, Later(5))
-    assert told[-1].startswith("A failed Later(")
+        await call([Told("A", reported)], reported, Later(5))
+    assert reported[-1].startswith("A failed Later(")

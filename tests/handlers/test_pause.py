@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from broker import QueueManager
 from broker.cli.messages.pause import switched
-from broker.mqi.delivery_fields import HandlingTerms, Outcome
+from broker.mqi.delivery_fields import Outcome, ServiceOptions
 from broker.testing import VirtualClock
 from tests.handlers.desk import bodies, settle
 
@@ -26,7 +26,7 @@ async def test_h6_7_a_pause_outlasts_the_restart_of_all_and_resuming_starts_what
         QueueManager.open(name="QM1", data=tmp_path, clock=clock) as manager,
         manager.connect() as connection,
         manager.connect("worker") as serving,
-        serving.deliveries("Q", options=HandlingTerms()) as worker,
+        serving.deliveries("Q", options=ServiceOptions()) as worker,
     ):
         take = asyncio.ensure_future(worker.take(10))
         for number in range(5):

@@ -17,7 +17,7 @@ from triggers.schedule.periodic_schedule import (
     LATE_MAX,
     RUNS_MAX,
     Due,
-    Run,
+    DueRun,
     Schedule,
     in_units,
     read_schedule,
@@ -47,21 +47,21 @@ HOURS = [THREE + number * HOUR for number in range(6)]
 @pytest.mark.parametrize("late", [0.0, 0.5, LATE_MAX])
 @pytest.mark.parametrize("missed", ["one", "all", "none"])
 def test_an_instant_that_is_at_most_a_minute_late_has_its_run(missed: Any, late: float) -> None:
-    assert hourly(missed=missed).due(THREE, THREE + late) == Due((Run(THREE),), THREE + HOUR, 0)
+    assert hourly(missed=missed).due(THREE, THREE + late) == Due((DueRun(THREE),), THREE + HOUR, 0)
 
 
 def test_h5_3_one_run_makes_up_for_a_day_that_was_missed() -> None:
     daily = Schedule("shop", "report", cron="0 3 * * *")
-    assert daily.due(THREE, NINE) == Due((Run(THREE, 1),), THREE + 86400, 1)
+    assert daily.due(THREE, NINE) == Due((DueRun(THREE, 1),), THREE + 86400, 1)
 
 
 @pytest.mark.parametrize(
     ("missed", "now", "due"),
     [
-        ("one", NINE - 30, Due((Run(HOURS[-1], 6),), NINE, 6)),
-        ("one", NINE + 30, Due((Run(NINE, 6),), NINE + HOUR, 6)),
-        ("all", NINE - 30, Due(tuple(Run(each, 1, made_up=True) for each in HOURS), NINE, 6)),
-        ("all", NINE + 30, Due(tuple(Run(each, 1, made_up=True) for each in HOURS), NINE, 6)),
+        ("one", NINE - 30, Due((DueRun(HOURS[-1], 6),), NINE, 6)),
+        ("one", NINE + 30, Due((DueRun(NINE, 6),), NINE + HOUR, 6)),
+        ("all", NINE - 30, Due(tuple(DueRun(each, 1, made_up=True) for each in HOURS), NINE, 6)),
+        ("all", NINE + 30, Due(tuple(DueRun(each, 1, made_up=True) for each in HOURS), NINE, 6)),
         ("none", NINE - 30, Due((), NINE, 6)),
         ("none", NINE + 30, Due((), NINE, 6)),
     ],
@@ -71,7 +71,7 @@ def test_h5_3_hours_that_were_missed_are_made_up_for_as_the_schedule_says(missed
 
 
 def test_what_is_released_early_is_run_once_and_its_successor_comes_as_ever() -> None:
-    assert hourly().due(THREE, THREE - 5000) == Due((Run(THREE),), THREE + HOUR, 0)
+    assert hourly().due(THREE, THREE - 5000) == Due((DueRun(THREE),), THREE + HOUR, 0)
 
 
 @pytest.mark.parametrize("schedule", [{"every": 1.0}, {"cron": "* * * * *"}])
@@ -87,8 +87,8 @@ def test_of_very_many_missed_instants_the_last_thousand_are_made_up_for(schedule
 def test_an_instant_that_the_timetable_has_no_more_is_run_all_the_same() -> None:
     """As when the rules of a time zone change while the schedule waits."""
     odd = THREE + 600
-    assert hourly().due(odd, odd + 1) == Due((Run(odd),), THREE + HOUR, 0)
-    assert hourly().due(odd, odd + 100) == Due((Run(odd, 1),), THREE + HOUR, 1)
+    assert hourly().due(odd, odd + 1) == Due((DueRun(odd),), THREE + HOUR, 0)
+    assert hourly().due(odd, odd + 100) == Due((DueRun(odd, 1),), THREE + HOUR, 1)
 
 
 @given(
@@ -153,10 +153,10 @@ def test_what_is_no_schedule_message_is_a_value_error(data: bytes) -> None:
 
 def test_a_run_message_tells_the_instant_in_the_zone_of_the_schedule() -> None:
     berlin = Schedule("shop", "report", cron="0 5 * * *", tz="Europe/Berlin")
-    tick = read_tick(berlin.run_message(Run(THREE, 2)).encode())
+    tick = read_tick(berlin.run_message(DueRun(THREE, 2)).encode())
     assert tick == Tick(datetime(2026, 5, 1, 5, 0, tzinfo=ZoneInfo("Europe/Berlin")), 2)
     assert tick.scheduled_at.utcoffset() == ZoneInfo("Europe/Berlin").utcoffset(datetime(2026, 5, 1, 5, 0))
-    assert read_tick(hourly().run_message(Run(THREE)).encode()) == Tick(datetime(2026, 5, 1, 3, 0, tzinfo=UTC))
+    assert read_tick(hourly().run_message(DueRun(THREE)).encode()) == Tick(datetime(2026, 5, 1, 3, 0, tzinfo=UTC))
 
 
 @pytest.mark.parametrize(

@@ -39,14 +39,14 @@ async def handled(shop: Shop, function: Callable[..., Any], **options: Any) -> B
     ended: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
     shop.app.handler("Q", retry=Retry(0), **options)(function)
     async with shop.running() as session:
-        told = session.log.told
+        reported = session.log.reported
 
         def tell(run: Any, settlement: Any, settled: Any) -> None:
-            told(run, settlement, settled)
+            reported(run, settlement, settled)
             if run.server.handler.q_name == "Q":
                 ended.set_result(run.error)
 
-        session.log.told = tell  # type: ignore[method-assign]
+        session.log.reported = tell  # type: ignore[method-assign]
         await shop.app.put("Q", "a")
         async with asyncio.timeout(SECONDS):
             return await ended
@@ -104,7 +104,7 @@ async def test_a_plain_handler_may_get_by_the_event_loop_as_before(shop: Shop) -
 
 
 async def test_a_plain_handler_requests_and_cancels(shop: Shop) -> None:
-    told: list[Any] = []
+    reported: list[Any] = []
 
     @shop.app.handler("DOUBLE")
     async def double(number: dict[str, int]) -> dict[str, int]:
@@ -113,13 +113,13 @@ async def test_a_plain_handler_requests_and_cancels(shop: Shop) -> None:
     later: list[PutResult] = []
 
     def handle(body: str) -> None:
-        told.append(shop.app.request("DOUBLE", {"n": 21}, timeout=60))
-        told.append(shop.app.cancel(later[0]))
+        reported.append(shop.app.request("DOUBLE", {"n": 21}, timeout=60))
+        reported.append(shop.app.cancel(later[0]))
 
     async with shop.app.running(handlers=False):
         later.append(await shop.app.put("OUT", "later", delay=50))
     assert await handled(shop, handle) is None
-    assert told == [{"n": 42}, True]
+    assert reported == [{"n": 42}, True]
     assert await shop.depth("OUT") == 0
 
 

@@ -293,8 +293,8 @@ async def test_tries_come_after_twice_as_long_each_and_it_is_said_once(caplog: p
             await clock.advance(0.01)
             for _ in range(20):
                 await asyncio.sleep(0)
-            told = [each for each in caplog.records if "not there yet" in each.getMessage()]
-            tries += [clock.monotonic() - since] * (len(told) - len(tries))
+            reported = [each for each in caplog.records if "not there yet" in each.getMessage()]
+            tries += [clock.monotonic() - since] * (len(reported) - len(tries))
         waits = [after - before for before, after in zip([0.0, *tries], tries, strict=False)]
         wanted = [min(FIRST_SECONDS * 2**number, LAST_SECONDS) for number in range(12)]
         assert all(0.5 * most - 0.02 <= wait <= most + 0.02 for wait, most in zip(waits, wanted, strict=True))

@@ -11,7 +11,7 @@ import pytest
 
 from broker.core.deliveries import backoff
 from broker.mqi import MQMF, MQPMO, MQRO, MessageDescriptor
-from broker.mqi.delivery_fields import ATTEMPTS, SECONDS_MAX, Became, HandlingTerms, Outcome
+from broker.mqi.delivery_fields import ATTEMPTS, SECONDS_MAX, Became, Outcome, ServiceOptions
 from tests.handlers.desk import FAILURE, TERMS, bodies, desk, settle
 from triggers.app.verdicts import DEFAULT_RETRY, Later, Retry
 
@@ -39,12 +39,12 @@ async def test_h2_1_others_pass_a_message_that_waits() -> None:
 @pytest.mark.parametrize(
     ("case", "terms", "waits"),
     [
-        ("H2.2", HandlingTerms(backoff=(1.0, 5.0), doubles=True, jitter=False), [1, 2, 4, 5]),
-        ("H2.3", HandlingTerms(backoff=(1.0, 10.0), doubles=False, jitter=False), [1, 10, 10]),
-        ("a number", HandlingTerms(backoff=(3.0,), doubles=False, jitter=False), [3, 3, 3]),
+        ("H2.2", ServiceOptions(backoff=(1.0, 5.0), doubles=True, jitter=False), [1, 2, 4, 5]),
+        ("H2.3", ServiceOptions(backoff=(1.0, 10.0), doubles=False, jitter=False), [1, 10, 10]),
+        ("a number", ServiceOptions(backoff=(3.0,), doubles=False, jitter=False), [3, 3, 3]),
     ],
 )
-async def test_how_long_it_waits(case: str, terms: HandlingTerms, waits: list[float]) -> None:
+async def test_how_long_it_waits(case: str, terms: ServiceOptions, waits: list[float]) -> None:
     """H2.2, H2.3."""
     terms = terms._replace(attempts=len(waits) + 1, dead_letter="DEAD")
     async with desk() as d, d.worker(terms) as worker:
@@ -63,14 +63,14 @@ async def test_how_long_it_waits(case: str, terms: HandlingTerms, waits: list[fl
 
 
 def test_a_handler_that_names_no_retry_is_tried_for_more_than_an_hour() -> None:
-    waits = [backoff.wait_after(HandlingTerms(jitter=False), charged, bytes(24)) for charged in range(1, ATTEMPTS)]
+    waits = [backoff.wait_after(ServiceOptions(jitter=False), charged, bytes(24)) for charged in range(1, ATTEMPTS)]
     assert (len(waits), waits[:3], waits[10:]) == (17, [0.5, 1.0, 2.0], [512.0, *[600.0] * 6])
     assert sum(waits) == 4623.5
-    assert (DEFAULT_RETRY.n, DEFAULT_RETRY.waits) == (ATTEMPTS - 1, HandlingTerms().backoff)
+    assert (DEFAULT_RETRY.n, DEFAULT_RETRY.waits) == (ATTEMPTS - 1, ServiceOptions().backoff)
 
 
 def test_the_spread_is_the_same_each_time_and_half_at_least() -> None:
-    terms = HandlingTerms(backoff=(1.0, 60.0))
+    terms = ServiceOptions(backoff=(1.0, 60.0))
     waits = [backoff.wait_after(terms, 1, number.to_bytes(24, "big")) for number in range(1000)]
     assert waits == [backoff.wait_after(terms, 1, number.to_bytes(24, "big")) for number in range(1000)]
     assert 0.5 <= min(waits) < 0.51 < 0.99 < max(waits) <= 1.0
@@ -125,16 +125,24 @@ async def dead_of(outcome: Outcome, why: str, **fields: object) -> Message:
             put = taken.messages[0].md
             await settle(worker, outcome, taken, **fields)
         (dead,) = await d.got("DEAD")
-        told = dead.properties
+        reported = dead.properties
         assert (dead.data[172:], dead.md.format, dead.md.expiry) == (b"\x00body\xff", "MQDEAD", -1)
         kept = ("msg_id", "correl_id", "priority", "persistence", "put_date", "put_time", "put_appl_name")
         assert [getattr(dead.md, name) for name in kept] == [getattr(put, name) for name in kept]
-        assert told["colour"] == "red"
-        assert (told["evermq.why"], told["evermq.queue"], told["evermq.handler"]) == (why, "Q", "tests:handler")
-        assert (told["evermq.attempts"], told["evermq.put_expiry"], told["evermq.worker"]) == (1, 36000, "worker")
-        assert (told["evermq.exception"], told["evermq.error"]) == (FAILURE.exception, FAILURE.error)
-        assert told["evermq.traceback"] == FAILURE.traceback
-        assert told["evermq.first_failed"] == told["evermq.last_failed"] == d.clock.time()
+        assert reported["colour"] == "red"
+        assert (reported["evermq.why"], reported["evermq.queue"], reported["evermq.handler"]) == (
+            why,
+            "Q",
+            "tests:handler",
+        )
+        assert (reported["evermq.attempts"], reported["evermq.put_expiry"], reported["evermq.worker"]) == (
+            1,
+            36000,
+            "worker",
+        )
+        assert (reported["evermq.exception"], reported["evermq.error"]) == (FAILURE.exception, FAILURE.error)
+        assert reported["evermq.traceback"] == FAILURE.traceback
+        assert reported["evermq.first_failed"] == reported["evermq.last_failed"] == d.clock.time()
         return dead
 
 

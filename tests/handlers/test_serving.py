@@ -65,11 +65,11 @@ async def test_h1_2_a_handler_that_raises_has_put_nothing(shop: Shop) -> None:
         assert seen == [(1, 2, 0), (2, 2, 1)]
         assert await shop.depth("OUT") == 0
         assert [(await shop.get("KEPT")).data for _ in seen] == [b"1", b"2"]
-        told = dead.properties
-        assert (told["evermq.why"], told["evermq.attempts"], told["evermq.exception"], told["evermq.error"]) == (
+        found = dead.properties
+        assert (found["evermq.why"], found["evermq.attempts"], found["evermq.exception"], found["evermq.error"]) == (
             "failed", 2, "ValueError", "no",
         )  # fmt: skip
-        assert str(told["evermq.traceback"]).startswith('Traceback (most recent call last):\n  File "' + __file__)
+        assert str(found["evermq.traceback"]).startswith('Traceback (most recent call last):\n  File "' + __file__)
 
 
 async def test_h1_6_a_handler_that_swallows_its_cancellation_has_failed(
@@ -242,12 +242,12 @@ async def test_h8_4_what_cannot_be_read_is_a_dead_letter_at_once_unless_it_is_to
     async with shop.running():
         for q_name in ("Q", "R"):
             await shop.app.put(q_name, {"a": {"b": "SECRET"}})
-        told = [(await shop.get(q_name)).properties for q_name in ("Q.DEAD", "R.DEAD")]
-        assert [(each["evermq.why"], each["evermq.attempts"]) for each in told] == [
+        reported = [(await shop.get(q_name)).properties for q_name in ("Q.DEAD", "R.DEAD")]
+        assert [(each["evermq.why"], each["evermq.attempts"]) for each in reported] == [
             ("unreadable", 1),
             ("failed", 3),
         ]
-        assert told[0]["evermq.error"] == "[*] is an object, not an integer"
+        assert reported[0]["evermq.error"] == "[*] is an object, not an integer"
     assert not called
     assert "SECRET" not in caplog.text
 

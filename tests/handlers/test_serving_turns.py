@@ -6,19 +6,19 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from broker import Connection, Delivered, Message
-from broker.interface import Delivery
+from broker.interface import GetAnswer
 from broker.mqi import MQTMC2, Became, MessageDescriptor, Outcome, Settled, Settlement
 from broker.mqi.layouts.packing import pack_md
 from broker.testing import VirtualClock
 from broker.testing.clock import settle
 from triggers.app.handler import handler
 from triggers.serving.outcomes import OutcomeLog
-from triggers.serving.serving import Service
+from triggers.serving.serving import QueueService
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-DELIVERY = Delivery(
+DELIVERY = GetAnswer(
     pack_md(MessageDescriptor()), bytes(24), bytes(24), bytes(24), 1, 0, 0, -1, 0, 0, -1, 0, bytes(16), b"a", 1, 0
 )  # fmt: skip
 
@@ -62,9 +62,9 @@ class Handed:
         return [each.outcome for call in self.calls for each in call]
 
 
-def service(handed: Handed, function: Callable[..., Any], **options: Any) -> Service:
+def service(handed: Handed, function: Callable[..., Any], **options: Any) -> QueueService:
     clock = VirtualClock()
-    return Service(cast("Connection", handed), handler(function, "Q", options), clock, OutcomeLog(clock))  # type: ignore[arg-type]
+    return QueueService(cast("Connection", handed), handler(function, "Q", options), clock, OutcomeLog(clock))  # type: ignore[arg-type]
 
 
 async def test_what_is_taken_and_has_not_begun_when_it_stops_is_returned() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.cli.program import CannotRunError
-from broker.cli.worker.changes import Changes
+from broker.cli.worker.changes import FileChanges
 from broker.cli.worker.loading import load_all, own_files
 
 if TYPE_CHECKING:
@@ -73,19 +73,19 @@ def test_a_worker_serves_the_queues_that_it_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("targets", "told"),
+    ("targets", "reported"),
     [
         (["w_two:a"], "--queues: no app has a handler for 'R'; they have Q"),
         (["w_two:b", "w_process"], "--queues is for apps: w_process has functions with @process"),
     ],
 )
-def test_queues_that_a_worker_cannot_serve_are_named(targets: list[str], told: str) -> None:
-    with pytest.raises(CannotRunError, match=re.escape(told)):
+def test_queues_that_a_worker_cannot_serve_are_named(targets: list[str], reported: str) -> None:
+    with pytest.raises(CannotRunError, match=re.escape(reported)):
         load_all(targets, None, None).serve_only(["R"])
 
 
 @pytest.mark.parametrize(
-    ("target", "url", "told"),
+    ("target", "url", "reported"),
     [
         ("w_missing", None, "there is no module w_missing in "),
         ("w_missing.inner", None, "there is no module w_missing.inner in "),
@@ -107,10 +107,10 @@ def test_queues_that_a_worker_cannot_serve_are_named(targets: list[str], told: s
         ("w_one", "localhost", "localhost: not mq://host"),
     ],
 )
-def test_what_cannot_be_served_is_said_in_one_line(target: str, url: str | None, told: str) -> None:
+def test_what_cannot_be_served_is_said_in_one_line(target: str, url: str | None, reported: str) -> None:
     with pytest.raises(CannotRunError) as caught:
         load_all([target], url, None)
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -122,7 +122,7 @@ def test_the_files_that_are_watched_are_the_users(modules: Path) -> None:
 
 
 def test_a_file_has_changed_when_it_was_written_replaced_or_removed(modules: Path) -> None:
-    changes = Changes()
+    changes = FileChanges()
     path = modules / "w_one.py"
     changes.watch([str(path), str(modules / "absent.py")])
     assert changes.changed() == []

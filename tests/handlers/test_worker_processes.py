@@ -125,7 +125,7 @@ async def handle(body: str) -> None:
         first.saw("begin")
         for _ in range(3):
             first.process.send_signal(signal.SIGTERM)
-            time.sleep(0.05)  # a signal that comes twice before it is heeded comes once
+            time.sleep(0.05)  # a signal that comes twice before it is handled comes once
         assert first.end(None) == 10
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from broker import Connection
     from broker.interface.handlers.deliveries import Deliveries
-    from broker.mqi.delivery_fields import HandlingTerms
+    from broker.mqi.delivery_fields import ServiceOptions
 
 
 class Remote(NamedTuple):
@@ -27,7 +27,7 @@ class Remote(NamedTuple):
 
     @asynccontextmanager
     async def worker(
-        self, terms: HandlingTerms = TERMS, queue: str = "Q"
+        self, terms: ServiceOptions = TERMS, queue: str = "Q"
     ) -> AsyncIterator[tuple[Connection, Deliveries]]:
         async with (
             connect(self.proxy.url, appl_name="worker", clock=self.desk.clock) as connection,

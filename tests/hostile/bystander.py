@@ -56,7 +56,7 @@ async def stand_by(ready: Ready) -> Told:
         await ready()
         bystander.stop()
         tasks.cancel_scope.deadline = anyio.current_time() + PATIENCE_SECONDS
-    return bystander.told()
+    return bystander.reported()
 
 
 class Bystander:
@@ -130,7 +130,7 @@ class Bystander:
             return ""
         return f"of {self._put} messages put {self._got} were got in their order, and {left} are left"
 
-    def told(self) -> Told:
+    def reported(self) -> Told:
         """What `stand_by` tells."""
         if self._call:
             self._look()

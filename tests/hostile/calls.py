@@ -41,7 +41,7 @@ async def long_waits(scene: Scene, count: int) -> None:
         _, options = waiting()
         waits = (line.frame(Verb.GET_MANY, handle, _long_descriptor(number), options, 1) for number in range(count))
         await line.pour(waits)
-        await scene.heeded()
+        await scene.handled()
 
 
 async def long_batches(scene: Scene, count: int) -> None:
@@ -51,7 +51,7 @@ async def long_batches(scene: Scene, count: int) -> None:
         await scene.begin()
         await line.write(line.frame(Verb.MQSC, f"DEFINE QLOCAL({TARGET}.OTHER) REPLACE;" * 2_000))
         await line.pour(_batch(line, handle) for _ in range(count))
-        await scene.heeded()
+        await scene.handled()
 
 
 def _batch(line: RawLine, handle: int) -> bytes:
@@ -76,7 +76,7 @@ async def unfinished_frames(scene: Scene, count: int) -> None:
         async with anyio.create_task_group() as senders:
             for line in lines:
                 senders.start_soon(send, line)
-        await scene.heeded()
+        await scene.handled()
 
 
 async def unread_figures(scene: Scene, count: int) -> None:
@@ -84,7 +84,7 @@ async def unread_figures(scene: Scene, count: int) -> None:
     async with scene.line() as line:
         await scene.begin()
         await line.pour([b"".join(line.frame(Verb.STATUS) for _ in range(count))])
-        await scene.heeded()
+        await scene.handled()
 
 
 async def small_browses(scene: Scene, count: int) -> None:
@@ -95,7 +95,7 @@ async def small_browses(scene: Scene, count: int) -> None:
         await scene.begin()
         browse = getting(MQGMO.BROWSE_FIRST)
         await line.pour([b"".join(line.frame(Verb.GET, handle, None, browse, None) for _ in range(count))])
-        await scene.heeded()
+        await scene.handled()
 
 
 async def unread_browses(scene: Scene, count: int) -> None:
@@ -110,7 +110,7 @@ async def browse_unread(scene: Scene, count: int, *items: object) -> None:
         handle = await line.open(TARGET, MQOO.BROWSE)
         await scene.begin()
         await line.pour([b"".join(line.frame(Verb.GET, handle, *items) for _ in range(count))])
-        await scene.heeded()
+        await scene.handled()
 
 
 _CONVERTED: Final = (

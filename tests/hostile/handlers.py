@@ -42,7 +42,7 @@ async def raise_base_exception(trigger: TriggerMessage, connection: Connection) 
 
 @process("IGNORE")
 async def ignore_cancellation(trigger: TriggerMessage, connection: Connection) -> None:
-    """Heed no cancellation."""
+    """Handle no cancellation."""
     await connection.put1(_STARTED, trigger.q_name)
     while True:
         try:
@@ -91,19 +91,19 @@ async def start(url: str, *q_names: str) -> None:
 async def raised(scene: Scene, count: int) -> None:
     await scene.begin()
     await start(scene.url, *(f"RAISE.{name.upper()}" for name in _KINDS))
-    await scene.heeded()
+    await scene.handled()
 
 
 async def blocked(scene: Scene, count: int) -> None:
     await scene.begin()
     await start(scene.url, "BLOCK")
-    await scene.heeded()
+    await scene.handled()
 
 
 async def hang_up_signal(scene: Scene, count: int) -> None:
     await scene.begin()
     os.kill(scene.pid, SIGHUP)
-    await scene.heeded()
+    await scene.handled()
 
 
 RAISING: Final = Attack(

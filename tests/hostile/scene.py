@@ -98,8 +98,8 @@ class Scene:
                 if not reply.ok:
                     raise MeasurementError(reply.text)
 
-    async def heeded(self) -> None:
-        """Return when the queue manager has had the time to heed what was written to it."""
+    async def handled(self) -> None:
+        """Return when the queue manager has had the time to handle what was written to it."""
         async with self.connect() as connection:
             for _ in range(_TURNS):
                 await connection.commit()
@@ -157,14 +157,14 @@ async def watched(attack: Attack, url: str, pid: int, bystander: Child) -> Seen:
     complaints += await _left_behind(scene)
     await bystander.prepared()  # to stop
     await bystander.go()
-    told = await bystander.result()
-    if told["complaint"]:
-        complaints.append(f"the bystander: {told['complaint']}")
+    reported = await bystander.result()
+    if reported["complaint"]:
+        complaints.append(f"the bystander: {reported['complaint']}")
     return Seen(
-        worst_ms=told["worst_ms"],
-        worst=told["worst"],
-        calls=told["calls"],
-        late=told["late"],
+        worst_ms=reported["worst_ms"],
+        worst=reported["worst"],
+        calls=reported["calls"],
+        late=reported["late"],
         complaints=tuple(complaints),
         peak_mib=peak_mib(pid),
     )

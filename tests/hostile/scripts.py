@@ -67,7 +67,7 @@ async def unread_displays(scene: Scene, count: int) -> None:
     async with scene.line() as line:
         await scene.begin()
         await line.pour([b"".join(line.frame(Verb.MQSC, "DIS Q(*) ALL") for _ in range(count))])
-        await scene.heeded()
+        await scene.handled()
 
 
 DISPLAYS: Final = Attack(

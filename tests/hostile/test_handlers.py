@@ -32,7 +32,7 @@ async def test_a_daemon_starts_again_where_a_handler_raised_a_base_exception(tmp
         await handlers.start(server.url, "RAISE.SYSTEMEXIT")
 
 
-async def test_a_handler_that_heeds_no_cancellation_cannot_keep_the_daemon_alive(tmp_path: Path) -> None:
+async def test_a_handler_that_handles_no_cancellation_cannot_keep_the_daemon_alive(tmp_path: Path) -> None:
     settings = {**handlers.SETTINGS, "EVERMQ_QUEUE_MANAGER_QUIESCE_TIMEOUT": "1"}
     async with daemon(tmp_path, handlers.DEFINITIONS, settings=settings) as server:
         await handlers.start(server.url, "IGNORE")

@@ -36,7 +36,7 @@ async def suspend(scene: Scene, count: int) -> None:
     os.kill(scene.pid, SIGSTOP)
     await anyio.sleep(SUSPENDED_SECONDS)
     os.kill(scene.pid, SIGCONT)
-    await scene.heeded()
+    await scene.handled()
 
 
 async def steal(scene: Scene, count: int) -> None:
@@ -51,7 +51,7 @@ async def slip_in(scene: Scene, count: int) -> None:
     await scene.begin()
     async with scene.connect() as connection:
         await connection.put1(BYSTANDER_QUEUE, bytes(32))
-    await scene.heeded()
+    await scene.handled()
 
 
 async def kill(scene: Scene, count: int) -> None:
@@ -89,9 +89,9 @@ async def test_a_call_that_is_never_answered_counts_for_as_long_as_it_waits() ->
     bystander = Bystander()
     with anyio.move_on_after(0.01):
         await bystander.timed("put 0", now() - 1_000_000_000, anyio.sleep_forever)
-    told = bystander.told()
-    assert (told["worst"], told["complaint"]) == ("put 0", "it had no time to finish")
-    assert told["worst_ms"] >= 1_000
+    reported = bystander.reported()
+    assert (reported["worst"], reported["complaint"]) == ("put 0", "it had no time to finish")
+    assert reported["worst_ms"] >= 1_000
 
 
 async def test_a_message_that_is_lost_is_a_fault(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ async def cut_trigger_waits(scene: Scene, count: int) -> None:
         await line.write(b"".join(waits))
         await line.answer(Verb.COMMIT)
         await scene.begin()
-    await scene.heeded()
+    await scene.handled()
 
 
 async def leases(scene: Scene, count: int) -> None:
@@ -122,7 +122,7 @@ async def cut_gets(scene: Scene, count: int) -> None:
     """Cut a line on which very many gets wait."""
     async with scene.line() as line:
         await _wait(scene, line, count)
-    await scene.heeded()
+    await scene.handled()
 
 
 async def closed_gets(scene: Scene, count: int) -> None:

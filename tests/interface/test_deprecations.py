@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker import Queue
+from broker import Queue, mqi
 from broker.deprecated import RENAMED, Renamed
-from broker.mqi import MQGMO, MQMF, Became, Cause, HandlingTerms, MessageDescriptor
+from broker.mqi import MQGMO, MQMF, Became, Cause, MessageDescriptor, ServiceOptions
 from tests.handlers.delayed import ALL, Delayed, delayed
 from triggers import App
 from triggers.testing import AppTest
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NEXT = MQGMO.BROWSE_NEXT
 EVERY = "TRIGGER TRIGTYPE(EVERY) PROCESS(P)"
-TERMS = HandlingTerms(handler="shop:ship")
+TERMS = ServiceOptions(handler="shop:ship")
 
 
 @asynccontextmanager
@@ -144,6 +144,14 @@ async def test_release_waiting_does_what_release_delayed_does_and_warns_of_the_l
             assert (await d.connection.release_waiting("Q"), await asyncio.to_thread(blocking)) == (1, 0)
         assert [each.filename for each in warned] == [__file__] * 2
         assert await d.got() == ["later"]
+
+
+@pytest.mark.parametrize(("old", "new"), [("HandlingTerms", "ServiceOptions"), ("PutTerms", "PutExtras")])
+def test_an_old_name_of_a_class_is_the_class_and_warns(old: str, new: str) -> None:
+    for _ in range(2):
+        with pytest.warns(DeprecationWarning, match=f"{old} is deprecated.*: use {new}") as warned:
+            assert getattr(mqi, old) is getattr(mqi, new)
+        assert [each.filename for each in warned] == [__file__]
 
 
 # What programs read

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from broker.client.line import Line
-from broker.interface.port import Call, Lease, Opened, answer
+from broker.interface.port import Call, Opened, StartLease, answer
 from broker.mqi import MQRC, GetMessageOptions, MQError, ObjectDescriptor, PutMessageOptions
 from broker.testing import VirtualClock
 from broker.wire import Endpoint, Role, Verb
@@ -261,7 +261,7 @@ OPENED = Opened(7, "ORDERS", "ORDERS", "QM1", 0)
     ("make", "items", "undone"),
     [
         (lambda port: port.open(OD, 16), tuple(OPENED), [Verb.CLOSE, 1, 3, 7, 0]),
-        (lambda port: port.trigger_take("ORDERS", 5), ([Lease(4, b"")],), [Verb.TRIGGER_RETURN, 1, 0, [4]]),
+        (lambda port: port.trigger_take("ORDERS", 5), ([StartLease(4, b"")],), [Verb.TRIGGER_RETURN, 1, 0, [4]]),
         (lambda port: port.connect(""), ("QM1",), [Verb.DISCONNECT, 2, 3, False]),
     ],
 )

@@ -190,8 +190,8 @@ async def test_a_put_that_meets_a_waiting_get_is_answered_behind_it_in_the_secon
 def test_a_way_calls_few_functions_from_end_to_end(way: str, most: int) -> None:
     """In a process of its own: what other tests have loaded would be gone through too."""
     command = [sys.executable, "-m", "tests.benchmarks.paths", way]
-    told = subprocess.run(command, capture_output=True, check=True, text=True, cwd=ROOT, env=UNMEASURED).stdout
-    assert int(told.split()[1]) <= most, told
+    reported = subprocess.run(command, capture_output=True, check=True, text=True, cwd=ROOT, env=UNMEASURED).stdout
+    assert int(reported.split()[1]) <= most, reported
 
 
 async def test_the_answers_to_what_becomes_durable_together_leave_in_one_write(

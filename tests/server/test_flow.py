@@ -13,7 +13,7 @@ from broker.engine.calls.room import BOUNDLESS
 from broker.interface.port import PlacedMany
 from broker.mqi import MQRC, MessageDescriptor, MQError
 from broker.mqi.replies import CommandReply
-from broker.server.flow import FREE_BYTES, WAITING_WEIGHT, Flow, Reserve
+from broker.server.flow import FREE_BYTES, WAITING_WEIGHT, Flow, MemoryReserve
 from broker.wire import Verb
 from broker.wire.structures import DescriptorPacker
 from tests.server.fakes import GMO, PMO, Client, connected
@@ -227,7 +227,7 @@ async def test_a_line_that_goes_away_gives_back_the_room_of_its_frame() -> None:
         assert reads(next_one)
 
 
-async def test_small_calls_are_heeded_whatever_the_others_hold() -> None:
+async def test_small_calls_are_handled_whatever_the_others_hold() -> None:
     first, second = await together(2, server_bytes=1024 * 1024, in_flight_bytes=4 * 1024 * 1024)
     for number in range(2, 5):
         first.say(*put(number, 600_000))
@@ -307,7 +307,7 @@ async def test_a_client_that_does_not_read_its_answers_in_time_is_cut(caplog: py
 
 
 async def test_calls_that_wait_for_room_go_on_when_there_is_some() -> None:
-    reserve = Reserve(1024 * 1024)
+    reserve = MemoryReserve(1024 * 1024)
     flow = Flow(100_000, reserve, lambda: None)
     went_on: list[str] = []
 
@@ -334,7 +334,7 @@ async def test_calls_that_wait_for_room_go_on_when_there_is_some() -> None:
 
 
 async def test_a_call_that_waits_its_turn_does_not_wait_for_the_room_that_it_takes_itself() -> None:
-    flow = Flow(100_000, Reserve(1024 * 1024), lambda: None)
+    flow = Flow(100_000, MemoryReserve(1024 * 1024), lambda: None)
     flow.add(150_000)  # the call, unpacked: its frame was short enough to be read
     assert flow.full
     assert not flow.congested
@@ -343,7 +343,7 @@ async def test_a_call_that_waits_its_turn_does_not_wait_for_the_room_that_it_tak
 
 
 async def test_a_line_that_has_ended_holds_nothing_whatever_is_still_said_of_it() -> None:
-    reserve = Reserve(1024 * 1024)
+    reserve = MemoryReserve(1024 * 1024)
     flow = Flow(100_000, reserve, lambda: None)
     flow.add(5000)
     flow.end()

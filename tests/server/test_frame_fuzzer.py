@@ -18,7 +18,7 @@ import pytest
 from broker import QueueManager
 from broker.config import LimitsConfig, ListenerConfig
 from broker.mqi import MQOO, MQRC, ObjectDescriptor
-from broker.mqi.delivery_fields import Failure, HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import Failure, Outcome, ServiceOptions, Settlement
 from broker.server import Server
 from broker.server.session import Session
 from broker.testing import VirtualClock
@@ -205,7 +205,7 @@ async def begun(server: Server, fuzzer: Fuzzer) -> Line:
     await line.heard()
     fuzzer.services, fuzzer.deliveries = [], []
     opened = object_fields(ObjectDescriptor(object_name="ORDERS"))
-    terms = HandlingTerms(handler="fuzzer", attempts=3, backoff=(0.0,), dead_letter="DEAD")
+    terms = ServiceOptions(handler="fuzzer", attempts=3, backoff=(0.0,), dead_letter="DEAD")
     await said(line, fuzzer, 1, Verb.CONNECT, "", "fuzzer", "")
     options = MQOO.INPUT_SHARED | MQOO.OUTPUT | MQOO.BROWSE | MQOO.INQUIRE | MQOO.SET
     await said(line, fuzzer, 2, Verb.OPEN, opened, int(options))

@@ -12,7 +12,7 @@ import pytest
 from broker.config import LimitsConfig, ListenerConfig
 from broker.interface.batches.columns import unpack
 from broker.interface.claims.claims import UnitName, Winner
-from broker.interface.claims.staging import Row, frames
+from broker.interface.claims.staging import StagingRow, frames
 from broker.mqi import (
     MQOO,
     MQRC,
@@ -22,7 +22,7 @@ from broker.mqi import (
     PutMessageOptions,
     PutMessageRecord,
 )
-from broker.mqi.delivery_fields import Failure, HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import Failure, Outcome, ServiceOptions, Settlement
 from broker.server import Server
 from broker.server.session import Session
 from broker.wire import Endpoint, Role, Verb
@@ -108,12 +108,12 @@ class Chaos:
     def _terms(self) -> list[Any]:
         pick = self._random.choice
         key = pick([b"", b"key", b"other", bytes(256)])
-        terms = [pick([0.0, 0.0, 1.0, 10.0**9, -1.0]), pick([0.0, 0.0, 1.8e9, 1e300]), key, pick([300.0, None, 1e-9])]
-        return pick([[], [], [terms]])
+        extras = [pick([0.0, 0.0, 1.0, 10.0**9, -1.0]), pick([0.0, 0.0, 1.8e9, 1e300]), key, pick([300.0, None, 1e-9])]
+        return pick([[], [], [extras]])
 
-    def _handling(self) -> HandlingTerms:
+    def _handling(self) -> ServiceOptions:
         pick = self._random.choice
-        return HandlingTerms(
+        return ServiceOptions(
             attempts=pick([0, None, 1, 3, -1]),
             backoff=pick([(0.0,), (0.1, 60.0), (), (1e300,)]),
             dead_letter=pick(["", "R", "T", "NONE"]),
@@ -160,7 +160,7 @@ class Chaos:
     def _frame(self) -> object:
         """A frame of columns, mostly a good one, or with one column or byte changed."""
         pick = self._random.choice
-        frame = next(frames([Row(pick(["Q", "Q", "R"]), self._data()) for _ in range(pick([1, 2, 5]))]))
+        frame = next(frames([StagingRow(pick(["Q", "Q", "R"]), self._data()) for _ in range(pick([1, 2, 5]))]))
         match pick(["", "", "", "column", "byte", "none"]):
             case "column":
                 columns: list[Any] = list(unpack(frame))

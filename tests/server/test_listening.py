@@ -222,15 +222,15 @@ async def test_a_group_that_cannot_be_had_is_an_error_and_leaves_no_socket(
     manager: QueueManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "mq.sock"
-    told = await cannot_listen(manager, unix=path, unix_group="nobodies-group")
-    assert told == f"cannot listen on {path}: there is no group 'nobodies-group' here (unix_group)"
+    reported = await cannot_listen(manager, unix=path, unix_group="nobodies-group")
+    assert reported == f"cannot listen on {path}: there is no group 'nobodies-group' here (unix_group)"
 
     def refused(where: Path, group: str | int) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(shutil, "chown", refused)
-    told = await cannot_listen(manager, unix=path, unix_group="wheel")
-    assert told == f"cannot give {path} to group 'wheel' (unix_group): Operation not permitted"
+    reported = await cannot_listen(manager, unix=path, unix_group="wheel")
+    assert reported == f"cannot give {path} to group 'wheel' (unix_group): Operation not permitted"
     assert not path.exists()
 
 

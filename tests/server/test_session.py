@@ -428,7 +428,7 @@ async def test_the_end_of_very_many_calls_leaves_the_event_loop_to_others() -> N
     assert {call.fate for call in client.port.calls} == {"abandoned "}
 
 
-async def test_nothing_is_heeded_of_a_line_that_is_gone() -> None:
+async def test_nothing_is_handled_of_a_line_that_is_gone() -> None:
     client = await connected()
     connect = (Verb.CONNECT, 2, 1000, "", "", "")
     client.say_together(*((Verb.HEARTBEAT, 0, 0) for _ in range(300)), connect)
@@ -559,7 +559,7 @@ async def test_very_many_small_frames_leave_the_event_loop_to_others_and_keep_th
     assert reads(client)
 
 
-async def test_frames_that_have_come_are_not_heeded_while_there_is_no_room_for_them() -> None:
+async def test_frames_that_have_come_are_not_handled_while_there_is_no_room_for_them() -> None:
     client = await connected(in_flight_bytes=65_536)
     client.say_together(*((Verb.PUT, 1, number, 7, None, PMO, bytes(30_000)) for number in range(2, 7)))
     assert len(client.port.calls) == 3

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from broker.server.watch import DaemonWatch, _suspended_frames, _told
+from broker.server.watch import DaemonWatch, _reported, _suspended_frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ class Told(logging.Handler):
 
 
 @pytest.fixture
-def told() -> Iterator[Told]:
+def reported() -> Iterator[Told]:
     handler = Told()
     logger = logging.getLogger("broker.server.watch")
     logger.addHandler(handler)
@@ -38,38 +38,38 @@ def told() -> Iterator[Told]:
     logger.removeHandler(handler)
 
 
-async def blocking(told: Told) -> bool:
-    return told.said.wait(30)
+async def blocking(reported: Told) -> bool:
+    return reported.said.wait(30)
 
 
-async def test_a_task_that_blocks_the_event_loop_is_named_once_with_where_it_is(told: Told) -> None:
+async def test_a_task_that_blocks_the_event_loop_is_named_once_with_where_it_is(reported: Told) -> None:
     watch = DaemonWatch()
     watch.start()
 
     async def handler() -> None:
-        assert await blocking(told)
+        assert await blocking(reported)
         assert not threading.Event().wait(0.7)  # long enough to be named again
 
     try:
         await asyncio.create_task(handler(), name="trigger:Q:1")
     finally:
         watch.stop()
-    (line,) = told.lines
+    (line,) = reported.lines
     assert line.startswith("WARNING the event loop is blocked, nobody is served for 0.5 s by now: task=trigger:Q:1 ")
     assert "handler=tests.server.test_watch:test_a_task_that_blocks" in line
     assert "<locals>.handler" in line
     assert f"file={__file__} at=test_watch.py:" in line
 
 
-async def test_a_loop_that_answers_is_not_told_of(told: Told) -> None:
+async def test_a_loop_that_answers_is_not_told_of(reported: Told) -> None:
     watch = DaemonWatch()
     watch.start()
     await anyio.sleep(0.25)  # real time: two polls of the thread
     watch.stop()
-    assert told.lines == []
+    assert reported.lines == []
 
 
-async def test_who_goes_on_when_the_time_is_up_is_named_and_the_process_given_up(told: Told) -> None:
+async def test_who_goes_on_when_the_time_is_up_is_named_and_the_process_given_up(reported: Told) -> None:
     gave_up = asyncio.Event()
     loop = asyncio.get_running_loop()
     watch = DaemonWatch(give_up=lambda: loop.call_soon_threadsafe(gave_up.set))
@@ -97,26 +97,26 @@ async def test_who_goes_on_when_the_time_is_up_is_named_and_the_process_given_up
     may_end.set()
     await task
     ours.cancel()
-    (line,) = told.lines
+    (line,) = reported.lines
     assert line.startswith("ERROR the daemon ends without what did not end in time: ")
     assert "task=trigger:Q:7 handler=tests.server.test_watch:" in line
     assert "ours" not in line
 
 
-async def test_what_has_ended_in_time_is_not_given_up(told: Told) -> None:
+async def test_what_has_ended_in_time_is_not_given_up(reported: Told) -> None:
     watch = DaemonWatch()
     watch.end_within(0)
     watch.has_ended()
     watch.start()
     await anyio.sleep(0.15)  # real time: a poll of the thread
     watch.stop()
-    assert told.lines == []
+    assert reported.lines == []
 
 
 async def test_tasks_that_are_in_no_code_of_the_users_have_nothing_to_tell() -> None:
     task = asyncio.create_task(anyio.sleep_forever())
     await anyio.lowlevel.checkpoint()
-    assert _told(task, _suspended_frames(task)) == ""
+    assert _reported(task, _suspended_frames(task)) == ""
     task.cancel()
 
 

@@ -131,13 +131,13 @@ class _Listeners:
         return all(heard >= marker for heard in self._heard.values())
 
     def _without_markers(self, callback: Callable[..., Any]) -> Callable[..., Any]:
-        def told(session: asyncpg.Connection, pid: int, channel: str, payload: str) -> None:
+        def reported(session: asyncpg.Connection, pid: int, channel: str, payload: str) -> None:
             if payload.startswith(_MARKER):
                 self._heard[session] = int(payload.removeprefix(_MARKER))
             else:
                 callback(session, pid, channel, payload)
 
-        return told
+        return reported
 
 
 _met: Final[dict[str, _Listeners]] = {}  # by channel: groups begin and end in any order

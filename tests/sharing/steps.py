@@ -91,7 +91,7 @@ class Break:
 
     def _instead_of_writing(self, member: GroupMember) -> Callable[..., None]:
         def commit(half: Any) -> None:
-            member.core.halves.decide(member.core, half, committed=True)
+            member.core.branches.decide(member.core, half, committed=True)
             self._arrive()
 
         return commit

@@ -50,9 +50,9 @@ async def outcome(members: Members, error: Exception | None, hold: CallOrder | N
         if error is not None:
             raise error
 
-    told: asyncio.Future[Exception | None] = asyncio.Future()
-    members.member("QM1").ask(work, "a test", told.set_result, hold)
-    return await told
+    reported: asyncio.Future[Exception | None] = asyncio.Future()
+    members.member("QM1").ask(work, "a test", reported.set_result, hold)
+    return await reported
 
 
 @pytest.mark.parametrize("held", [False, True])
@@ -103,13 +103,13 @@ async def test_calls_wait_for_work_that_holds_them_and_work_for_one_connection_i
     async def second() -> None:
         steps.append("second")
 
-    def told(error: Exception | None) -> None:
+    def reported(error: Exception | None) -> None:
         assert error is None
         steps.append("told")
 
     member, order = members.member("QM1"), order_of(program)
-    member.ask(first, "a test", told, order)
-    member.ask(second, "a test", told, order)
+    member.ask(first, "a test", reported, order)
+    member.ask(second, "a test", reported, order)
     opening = asyncio.ensure_future(program.open("Q", ALL))
     await (await other.open("Q", ALL)).put(b"by another")  # nothing holds this connection
     assert (steps, opening.done()) == (["first begins"], False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.interface.claims.claims import Wanted
+from broker.interface.claims.claims import BrowseSelection
 from broker.interface.port import answer
 from broker.mqi import MQCO, MQPMO, MQRC, MessageDescriptor
 from tests.conformance.expect import ALL, drained, fails
@@ -55,7 +55,7 @@ async def put(members: Members, *bodies: bytes, name: str = "QM1") -> None:
 async def next_range(port: Port, after: int) -> tuple[list[bytes], int]:
     """Return what a browsing stream reads that has come to `after`, and to where it comes by that."""
     (found,) = await answer(port.queue_ranges(["Q"]))
-    return bodies_of(await answer(port.browse_range("Q", after, found.last, Wanted()))), found.last
+    return bodies_of(await answer(port.browse_range("Q", after, found.last, BrowseSelection()))), found.last
 
 
 async def test_what_one_member_has_claimed_is_read_and_acknowledged_at_another(members: Members) -> None:

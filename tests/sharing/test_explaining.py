@@ -47,7 +47,7 @@ async def test_a_message_got_outside_syncpoint_is_gone_whether_its_row_is_or_not
         connection = await members.connect("QM1")
         await connection.put1("Q", b"A")
         queue = await connection.open("Q", MQOO.INPUT_SHARED)
-        removals = members.member("QM1").removals
+        removals = members.member("QM1").deferred_deletes
         with patch.object(removals, "_start"):
             await queue.get()
             assert (await connection.explain("Q")).codes == (Cause.NO_MESSAGE,)

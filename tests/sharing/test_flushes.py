@@ -12,7 +12,7 @@ import pytest
 from broker import QueueManager, QueueSharingGroup
 from broker.mqi import MQGMO, MQPMO, MessageDescriptor
 from broker.sharing.database.flushes import Flushes
-from broker.sharing.database.sessions import Figures, Lane, Lanes
+from broker.sharing.database.sessions import Lane, Lanes, SessionFigures
 from tests.conformance.expect import ALL, drained
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Session:
 
 
 def lane(session: Any) -> Lane:
-    made = Lane(0, Lanes(AsyncMock(), Figures()))
+    made = Lane(0, Lanes(AsyncMock(), SessionFigures()))
     made.session = session
     return made
 
@@ -53,7 +53,7 @@ async def turns() -> None:
 
 
 async def test_who_comes_while_a_flush_is_under_way_waits_for_one_of_its_own_with_all_who_come_by_then() -> None:
-    figures = Figures()
+    figures = SessionFigures()
     flushes, sessions = Flushes(figures), [Session(1) for _ in range(4)]
     calls = [asyncio.ensure_future(flushes.flush(lane(sessions[0])))]
     await turns()
@@ -70,7 +70,7 @@ async def test_who_comes_while_a_flush_is_under_way_waits_for_one_of_its_own_wit
 
 
 async def test_a_flush_of_a_session_from_after_a_crash_says_nothing_to_one_from_before() -> None:
-    flushes, first, after, before = Flushes(Figures()), Session(1), Session(2), Session(1)
+    flushes, first, after, before = Flushes(SessionFigures()), Session(1), Session(2), Session(1)
     calls = [asyncio.ensure_future(flushes.flush(lane(session))) for session in (first, after, before)]
     await turns()
     first.begun[0].set_result(None)
@@ -84,7 +84,7 @@ async def test_a_flush_of_a_session_from_after_a_crash_says_nothing_to_one_from_
 
 
 async def test_who_waits_behind_a_flush_that_fails_makes_one_himself() -> None:
-    flushes, first, second, third = Flushes(Figures()), Session(1), Session(1), Session(1)
+    flushes, first, second, third = Flushes(SessionFigures()), Session(1), Session(1), Session(1)
     calls = [asyncio.ensure_future(flushes.flush(lane(session))) for session in (first, second, third)]
     await turns()
     first.begun[0].set_result(None)

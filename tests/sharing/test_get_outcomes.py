@@ -116,7 +116,7 @@ async def test_what_is_being_taken_still_when_nobody_waits_for_it_any_more_comes
     await members.lines["QM1"].cut()
     assert await getter == MQRC.CF_NOT_AVAILABLE
     await members.lines["QM1"].mend()
-    returns = members.member("QM1").returns
+    returns = members.member("QM1").returned
     async with asyncio.timeout(60):
         while await members.group.value("SELECT count(*) FROM pg_locks WHERE NOT granted") < 2 and returns.pending:
             pass  # what goes back waits for what is being taken, and that for the rival

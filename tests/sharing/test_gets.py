@@ -233,15 +233,15 @@ async def test_trap_7_a_group_is_found_whose_halves_are_committed_while_it_is_lo
         await queue.put(b"%d" % number, md, MQPMO.SYNCPOINT)
     waiting = asyncio.ensure_future(getter.get(options=whole))
     await members.clock.rest()
-    seen, told = asyncio.Event(), asyncio.Event()
-    hear = Notifications.told
+    seen, notified = asyncio.Event(), asyncio.Event()
+    hear = Notifications.notified
 
     def hears(notifications: Notifications, payload: str) -> None:
         hear(notifications, payload)
         if seen.is_set() and notifications is members.member("QM2").notifications:
-            told.set()
+            notified.set()
 
-    monkeypatch.setattr(Notifications, "told", hears)
+    monkeypatch.setattr(Notifications, "notified", hears)
 
     async def stale(*arguments: Any) -> Any:
         """The first look sees one half, and the other is committed before it is judged."""
@@ -249,7 +249,7 @@ async def test_trap_7_a_group_is_found_whose_halves_are_committed_while_it_is_lo
         if not seen.is_set():
             seen.set()
             await other._connection.commit()
-            await told.wait()
+            await notified.wait()
         return page
 
     looked = pages.page

@@ -23,7 +23,7 @@ from broker.mqi import (
     ObjectRecord,
 )
 from broker.mqi.layouts.layouts import MQDLH, MQXQH
-from broker.sharing.igq.delivery import Delivery
+from broker.sharing.igq.delivery import DestinationPuts
 from tests.conformance.expect import fails
 from tests.sharing.members import Members
 
@@ -251,14 +251,14 @@ async def test_s9_8_messages_for_a_member_that_is_down_wait_for_it(members: Memb
 async def test_messages_go_on_as_soon_as_the_database_is_back(
     members: Members, sender: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deliver = Delivery.deliver
+    deliver = DestinationPuts.deliver
 
-    async def cut_before(self: Delivery, message: Message) -> None:
+    async def cut_before(self: DestinationPuts, message: Message) -> None:
         monkeypatch.undo()
         await members.lines["QM2"].cut()
         await deliver(self, message)
 
-    monkeypatch.setattr(Delivery, "deliver", cut_before)
+    monkeypatch.setattr(DestinationPuts, "deliver", cut_before)
     await sender.put1(AT_QM2, b"hello", PERSISTENT)
     assert await waiting(members) == 1
     await members.lines["QM2"].mend()

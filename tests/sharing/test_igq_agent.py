@@ -19,8 +19,8 @@ from broker.mqi.layouts.layouts import MQDLH, MQXQH
 from broker.sharing.igq import agent as agents
 from broker.sharing.igq.agent import Agent
 from broker.sharing.igq.carrier import BATCH, Carrier
-from broker.sharing.igq.delivery import Delivery
-from broker.sharing.igq.retries import LONG_COUNT, Retries
+from broker.sharing.igq.delivery import DestinationPuts
+from broker.sharing.igq.retries import LONG_COUNT, Attempts
 from broker.testing import VirtualClock, settle
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ async def station() -> AsyncIterator[Station]:
         yield station
 
 
-def told(caplog: pytest.LogCaptureFixture, code: str) -> int:
+def reported(caplog: pytest.LogCaptureFixture, code: str) -> int:
     """Return the number of lines of the log that begin with this code."""
     return sum(record.getMessage().startswith(code) for record in caplog.records)
 
@@ -207,7 +207,7 @@ async def test_a_batch_is_smaller_where_a_unit_of_work_may_be(station: Station) 
     await station.mqsc("ALTER QMGR MAXUMSGS(8)")
     station.agent.stop()
     async with station.manager.connect() as connection:
-        carrier = Carrier(station.manager, connection, Retries(), station.agent.figures)
+        carrier = Carrier(station.manager, connection, Attempts(), station.agent.figures)
     assert carrier._batch == 2
 
 
@@ -351,17 +351,17 @@ async def test_a_failure_that_is_no_fault_of_the_message_makes_no_dead_letter(
     station: Station, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await station.mqsc("ALTER QMGR DEADQ(SYSTEM.DEAD.LETTER.QUEUE)")
-    put = Delivery._put
+    put = DestinationPuts._put
 
-    async def failing(self: Delivery, message: GeneratedMessage, syncpoint: int) -> None:
+    async def failing(self: DestinationPuts, message: GeneratedMessage, syncpoint: int) -> None:
         if message.q_name == "Q":
             raise MQError(MQRC.CF_NOT_AVAILABLE, "the database is away")
         await put(self, message, syncpoint)
 
-    monkeypatch.setattr(Delivery, "_put", failing)
+    monkeypatch.setattr(DestinationPuts, "_put", failing)
     await station.send(b"hello")
     assert (station.waiting, station.figures["state"]) == (1, "interrupted")
-    monkeypatch.setattr(Delivery, "_put", put)
+    monkeypatch.setattr(DestinationPuts, "_put", put)
     await station.clock.advance(agents.RESTART_SECONDS)
     assert await station.data_on("Q") == [b"hello"]
     assert await station.data_on("SYSTEM.DEAD.LETTER.QUEUE") == []
@@ -371,7 +371,7 @@ async def test_a_failure_that_is_no_fault_of_the_message_makes_no_dead_letter(
 
 
 def test_s9_4_it_is_tried_again_ten_times_after_a_minute_then_every_twenty_minutes() -> None:
-    retries = Retries()
+    retries = Attempts()
     assert [retries.next() for _ in range(13)] == [60.0] * 10 + [1200.0] * 3
     retries.succeeded()
     assert retries.next() == 60.0
@@ -475,7 +475,7 @@ async def test_a_database_that_is_away_is_tried_each_second_and_does_not_count(
     for left in range(29, -1, -1):
         assert (station.figures["state"], station.figures["attempts"], station.refused) == ("interrupted", 1, left)
         await station.clock.advance(agents.RESTART_SECONDS)
-    assert told(caplog, "intra-group queuing interrupted") == 1
+    assert reported(caplog, "intra-group queuing interrupted") == 1
     assert await station.data_on("Q") == [b"hello"]
     assert (station.figures["state"], station.figures["attempts"]) == ("working", 0)
 
@@ -489,7 +489,7 @@ async def test_after_the_last_attempt_the_agent_ends_until_the_queue_manager_is_
     await station.send(b"hello")
     await station.clock.advance(1200)
     await station.alter("GET(ENABLED)")
-    assert (station.figures["state"], told(caplog, "CSQM051I"), station.waiting) == ("ended", 1, 1)
+    assert (station.figures["state"], reported(caplog, "CSQM051I"), station.waiting) == ("ended", 1, 1)
     station.agent.altered()  # with IGQ(DISABLED)
     await settle()
     assert station.figures["state"] == "ended"
@@ -497,7 +497,7 @@ async def test_after_the_last_attempt_the_agent_ends_until_the_queue_manager_is_
     station.agent.altered()
     await settle()
     assert await station.data_on("Q") == [b"hello"]
-    assert told(caplog, "CSQM050I") == 1
+    assert reported(caplog, "CSQM050I") == 1
 
 
 # Mistakes
@@ -507,33 +507,33 @@ async def test_s9_9_an_agent_that_a_mistake_ends_begins_anew(
     station: Station, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    deliver, mistakes = Delivery.deliver, iter([RuntimeError("injected")])
+    deliver, mistakes = DestinationPuts.deliver, iter([RuntimeError("injected")])
 
-    async def mistaken(self: Delivery, got: Message) -> None:
+    async def mistaken(self: DestinationPuts, got: Message) -> None:
         for mistake in mistakes:
             raise mistake
         await deliver(self, got)
 
-    monkeypatch.setattr(Delivery, "deliver", mistaken)
+    monkeypatch.setattr(DestinationPuts, "deliver", mistaken)
     await station.clock.advance(10)
     await station.send(b"first")
     await station.send(b"second")
     assert await station.data_on("Q") == [b"first", b"second"]
-    assert (told(caplog, "CSQM067E"), told(caplog, "CSQM051I")) == (1, 0)
+    assert (reported(caplog, "CSQM067E"), reported(caplog, "CSQM051I")) == (1, 0)
 
 
 async def test_an_agent_begins_anew_at_most_once_a_second(
     station: Station, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def mistaken(self: Delivery, got: Message) -> None:
+    async def mistaken(self: DestinationPuts, got: Message) -> None:
         raise RuntimeError("injected")
 
-    monkeypatch.setattr(Delivery, "deliver", mistaken)
+    monkeypatch.setattr(DestinationPuts, "deliver", mistaken)
     await station.clock.advance(10)
     await station.send(b"poison")
     for _ in range(6):
         await station.clock.advance(0.5)
-    assert told(caplog, "CSQM067E") == 5  # at once, when it begins anew, and after each of three seconds
+    assert reported(caplog, "CSQM067E") == 5  # at once, when it begins anew, and after each of three seconds
     assert station.waiting == 1
 
 
@@ -541,4 +541,4 @@ async def test_the_agent_says_when_it_starts_and_stops(caplog: pytest.LogCapture
     caplog.set_level(logging.INFO)
     async with Station() as station:
         await station.send(b"hello")
-    assert (told(caplog, "CSQM050I"), told(caplog, "CSQM051I"), told(caplog, "CSQM067E")) == (1, 1, 0)
+    assert (reported(caplog, "CSQM050I"), reported(caplog, "CSQM051I"), reported(caplog, "CSQM067E")) == (1, 1, 0)

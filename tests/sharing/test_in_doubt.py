@@ -57,7 +57,7 @@ async def in_doubt(members: Members) -> str:
     await members.lines["QM1"].cut()
     with fails(MQRC.OUTCOME_PENDING):
         await committing
-    (id,) = members["QM1"].core.halves.by_id
+    (id,) = members["QM1"].core.branches.by_id
     return str(id)
 
 

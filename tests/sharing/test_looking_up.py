@@ -36,7 +36,7 @@ async def members(group: GroupDatabase) -> AsyncIterator[Members]:
 @pytest.fixture(autouse=True)
 def _untold(members: Members) -> Iterator[None]:
     """QM2 hears of no change."""
-    with patch.object(members.member("QM2").repository, "told"):
+    with patch.object(members.member("QM2").repository, "notified"):
         yield
 
 

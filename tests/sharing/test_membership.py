@@ -18,7 +18,7 @@ from broker.client import connect
 from broker.clock import boottime
 from broker.engine.shared_queues import GroupError
 from broker.mqi import MQGMO, MQOO, MQPMO, MQRC, MessageDescriptor
-from broker.sharing.members.lease import Lease
+from broker.sharing.members.lease import MemberLease
 from broker.sharing.members.lease_times import LeaseTimes
 from broker.storage.memory import MemoryStore
 from tests.conformance.expect import ALL, fails, reason_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-    from broker.sharing.database.database import Database, Session
+    from broker.sharing.database.database import Database, DatabaseSession
     from tests.sharing.database import GroupDatabase
 
 pytestmark = pytest.mark.postgres
@@ -129,13 +129,13 @@ async def test_a_queue_manager_cannot_have_the_name_of_its_group(group: GroupDat
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"), [("fsync", "fsync=off.*set fsync = on"), ("full_page_writes", "full_page_writes=off")]
+    ("setting", "reported"), [("fsync", "fsync=off.*set fsync = on"), ("full_page_writes", "full_page_writes=off")]
 )
-async def test_a_database_that_could_lose_what_was_acknowledged_is_refused(setting: str, told: str) -> None:
+async def test_a_database_that_could_lose_what_was_acknowledged_is_refused(setting: str, reported: str) -> None:
     settings: dict[str, Any] = {setting: "off"}
     with Postgres(**settings) as server:
         manager = QueueManager.open(name="QM1", group=QueueSharingGroup("GRP1", server.dsn()))
-        with pytest.raises(GroupError, match=told):
+        with pytest.raises(GroupError, match=reported):
             async with manager:
                 raise AssertionError("accepted")
         assert server.sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'evermq_grp1'") == [["0"]]
@@ -199,7 +199,7 @@ async def test_a_renewal_does_not_wait_for_writers_that_are_fenced(pair: Members
     member = pair.member("QM1")
     writer = await member.database.session("calls")
     await writer.execute("BEGIN; SELECT enter(100, 2)")
-    lease = Lease(member.database, member.membership.times)  # the member's own is renewed meanwhile
+    lease = MemberLease(member.database, member.membership.times)  # the member's own is renewed meanwhile
     assert await lease._renew()
     lease._drop()
     await writer.execute("ROLLBACK")  # which the database would have ended, had the renewal waited for it
@@ -221,13 +221,13 @@ async def test_s8_2_a_member_gives_its_lease_up_before_peers_take_over(
 
         member, epoch = "QM1", 1
 
-        async def session(self, purpose: str) -> Session:
+        async def session(self, purpose: str) -> DatabaseSession:
             if hangs:
                 await sleep(lease._patience())
                 raise TimeoutError
             raise ConnectionRefusedError(purpose)
 
-    lease = Lease(cast("Database", Away()), LeaseTimes(10.0))
+    lease = MemberLease(cast("Database", Away()), LeaseTimes(10.0))
     lease.begin(now)
     monkeypatch.setattr("broker.sharing.members.lease.boottime", lambda: now)
     monkeypatch.setattr(anyio, "sleep", sleep)
@@ -250,7 +250,7 @@ async def test_s10_3_renewals_are_quick_beside_64_writers(group: GroupDatabase, 
     async with Members(group) as members:
         await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)")
         member = members.member("QM1")
-        lease, took = Lease(member.database, member.membership.times), list[float]()
+        lease, took = MemberLease(member.database, member.membership.times), list[float]()
         await lease._renew()
         where = ("-h", str(group.server.folder), "-U", OWNER, OWNER)
         writers = await asyncio.create_subprocess_exec(
@@ -267,9 +267,9 @@ async def test_s10_3_renewals_are_quick_beside_64_writers(group: GroupDatabase, 
                 await writers.wait()
         lease._drop()
     assert writers.stdout is not None
-    told = (await writers.stdout.read()).decode()
-    assert writers.returncode == 0, told
-    (rate,) = [line for line in told.splitlines() if line.startswith("tps")]
+    reported = (await writers.stdout.read()).decode()
+    assert writers.returncode == 0, reported
+    (rate,) = [line for line in reported.splitlines() if line.startswith("tps")]
     took = sorted(took[len(took) // 6 :])  # without the first second, in which they come
     p50, p99 = took[len(took) // 2], took[len(took) * 99 // 100]
     logger.info("renewals=%d p50_ms=%.1f p99_ms=%.1f writers: %s", len(took), p50 * 1e3, p99 * 1e3, rate)
@@ -327,7 +327,7 @@ async def test_a_call_from_before_the_loss_does_not_end_the_next_life(pair: Memb
     database, membership = pair.member("QM2").database, pair.member("QM2").membership
     epoch, lives = database.epoch, membership.lives
 
-    async def work(session: Session) -> None:
+    async def work(session: DatabaseSession) -> None:
         if database.epoch == epoch:
             membership._life_is_over("the test says so")
             await until(lambda: _joined(pair, "QM2"))

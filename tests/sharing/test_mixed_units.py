@@ -87,7 +87,7 @@ async def test_s10_2_a_member_that_crashes_between_two_rules_ends_both_halves_al
     await members.start("QM1")
     assert await found(await members.connect("QM1")) == outcome_of(step)
     await members.clock.rest()
-    assert members["QM1"].core.halves.by_id == {}
+    assert members["QM1"].core.branches.by_id == {}
 
 
 @pytest.mark.parametrize("step", Step)
@@ -118,7 +118,7 @@ async def test_a_half_stays_in_doubt_over_restarts_while_nothing_says_what_becam
     await members.group.rows("DELETE FROM unit_of_work")  # as where the database was restored from a backup
     for _ in range(2):
         await members.start("QM1")
-        (half,) = members["QM1"].core.halves.by_id.values()
+        (half,) = members["QM1"].core.branches.by_id.values()
         assert half.unit.state == IN_DOUBT
         other = await members.connect("QM1")
         assert await drain(other, "OWN") == []

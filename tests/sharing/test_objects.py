@@ -253,7 +253,7 @@ async def test_a_put_at_a_member_that_has_not_heard_of_a_change_obeys_it(
     connection = await members.connect("QM2")
     queue = await connection.open("Q", MQOO.OUTPUT)
     member = members.member("QM2")
-    monkeypatch.setattr(member.repository, "told", lambda: None)
+    monkeypatch.setattr(member.repository, "notified", lambda: None)
     await members.mqsc("ALTER QLOCAL(Q) PUT(DISABLED)")
     assert await reason_of(queue.put(b"")) == MQRC.PUT_INHIBITED
     monkeypatch.undo()

@@ -80,7 +80,7 @@ async def test_a_member_that_does_not_answer_in_time_is_named_and_never_runs_the
     members: Members, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     member = members.member("QM2")
-    monkeypatch.setattr(member.commands.orders, "told", lambda: None)
+    monkeypatch.setattr(member.commands.orders, "notified", lambda: None)
     asking = asyncio.ensure_future(replies(members, "DEFINE QLOCAL(Q) CMDSCOPE(*)"))
     await members.clock.advance(ANSWER_SECONDS + 1)
     first, second = await asking
@@ -90,6 +90,6 @@ async def test_a_member_that_does_not_answer_in_time_is_named_and_never_runs_the
         "EMQ0015E: EverMQ QM2 has not answered within 10 seconds: it is not run.",
     )
     monkeypatch.undo()
-    member.commands.orders.told()
+    member.commands.orders.notified()
     await members.clock.rest()
     assert (await replies(members, "DISPLAY QLOCAL(Q)", "QM2"))[0].code == "AMQ8147E"

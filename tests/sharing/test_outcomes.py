@@ -141,7 +141,7 @@ async def test_s10_2_a_commit_that_nobody_can_ask_for_leaves_the_unit_in_doubt_u
     await line.cut()
     with fails(MQRC.OUTCOME_PENDING):
         await committing
-    (half,) = members["QM1"].core.halves.by_id.values()
+    (half,) = members["QM1"].core.branches.by_id.values()
     assert half.unit.state == IN_DOUBT
     own = await program.open("OWN", ALL)
     with fails(MQRC.NO_MSG_AVAILABLE):

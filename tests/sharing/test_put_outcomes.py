@@ -188,14 +188,14 @@ async def test_a_session_of_which_the_server_has_said_that_it_ends_is_replaced(m
         lambda: queue._connection.commit(),
         lambda: drained(queue),
     )
-    told = []
+    reported = []
     for step in steps:
         retries = database.figures.retries
         async with database._lanes.lend() as lane:
             lane.session._protocol.data_received(ENDED)
-        told.append(await step())
+        reported.append(await step())
         assert database.figures.retries == retries + 1
-    assert told[-1] == [b"1", b"2"]
+    assert reported[-1] == [b"1", b"2"]
 
 
 async def test_a_put_whose_session_is_cut_off_between_two_steps_is_made_again(

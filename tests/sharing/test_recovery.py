@@ -231,7 +231,7 @@ async def test_trap_9_a_takeover_waits_for_a_session_that_it_cannot_end(members:
 async def test_a_message_got_outside_syncpoint_is_its_getters_whatever_becomes_of_the_member(members: Members) -> None:
     at_1, at_2 = await opened(members, "QM1"), await opened(members, "QM2")
     await at_1.put(b"delivered", PERSISTENT)
-    removals = members.member("QM2").removals
+    removals = members.member("QM2").deferred_deletes
     with patch.object(removals, "_start"):
         assert (await at_2.get()).data == b"delivered"
         await members.fail("QM2")

@@ -75,7 +75,7 @@ async def test_a_get_of_unknown_outcome_does_not_lock_its_member_out(members: Me
     queue = await program.open("Q", ALL)
     for body in (b"1", b"2"):
         await queue.put(body)
-    membership, returns = members.member("QM1").membership, members.member("QM1").returns
+    membership, returns = members.member("QM1").membership, members.member("QM1").returned
     database = members.member("QM1").database
     transact, recover = database.transact_at_once, membership._recover
 
@@ -300,8 +300,8 @@ async def test_the_status_of_the_group_shows_them(group: GroupDatabase, monkeypa
     await leave(group, "QM9", 2, 2, 0)
     monkeypatch.setenv("EVERMQ_QUEUE_SHARING_GROUP_NAME", group.name)
     monkeypatch.setenv("EVERMQ_QUEUE_SHARING_GROUP_DSN", group.dsn)
-    told = json.loads(group_command("status --json").out)["stranded"]
-    assert [(each["queue"], each["member"], each["state"], each["messages"]) for each in told] == [
+    reported = json.loads(group_command("status --json").out)["stranded"]
+    assert [(each["queue"], each["member"], each["state"], each["messages"]) for each in reported] == [
         ("Q", "QM9", 0, 1),
         ("Q", "QM9", 2, 2),
     ]

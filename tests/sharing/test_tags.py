@@ -178,7 +178,7 @@ async def test_trap_10_a_tag_is_free_when_what_nobody_took_is_back(members: Memb
         await rival.close()
         await members.clock.rest()
         assert await refused(members, "QM2", SERIALIZE_QSG) == MQRC.CONN_TAG_IN_USE
-    while members.member("QM1").returns.pending:
+    while members.member("QM1").returned.pending:
         await members.clock.rest()
     await members.clock.rest()
     assert await got_by_successor(members) == [b"1", b"2"]

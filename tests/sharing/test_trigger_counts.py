@@ -65,7 +65,7 @@ async def test_what_a_failed_member_had_not_started_and_not_done_starts_once_at_
     await queue.get()
     done.done()
     await queue.get(options=MQGMO.SYNCPOINT)
-    await members.member("QM1").removals.flush()
+    await members.member("QM1").deferred_deletes.flush()
     assert pending(members) == {"QM1": 1, "QM2": 0, "QM3": 0}
     await members.fail("QM1")
     counts = pending(members)
@@ -208,7 +208,7 @@ async def test_a_start_that_is_given_back_while_the_database_is_away_is_pending(
 async def test_what_was_not_heard_triggers_when_the_database_is_heard_again(members: Members) -> None:
     await members.mqsc("ALTER QLOCAL(Q) QSGDISP(SHARED) TRIGTYPE(FIRST)")
     member = members.member("QM2")
-    member.notifications.told = lambda payload: None  # type: ignore[method-assign]
+    member.notifications.notified = lambda payload: None  # type: ignore[method-assign]
     await put(members, "QM1", b"1")
     await members.clock.rest()
     assert pending(members) == {"QM1": 1, "QM2": 0, "QM3": 1}

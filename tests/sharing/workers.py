@@ -11,7 +11,7 @@ from tests.handlers.desk import TERMS
 if TYPE_CHECKING:
     from broker import Queue
     from broker.interface.handlers.deliveries import Deliveries
-    from broker.mqi.delivery_fields import HandlingTerms
+    from broker.mqi.delivery_fields import ServiceOptions
     from tests.sharing.members import Members
 
 
@@ -39,7 +39,7 @@ class Workers:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def start(self, member: str, terms: HandlingTerms = TERMS, queue: str = "Q") -> Deliveries:
+    async def start(self, member: str, terms: ServiceOptions = TERMS, queue: str = "Q") -> Deliveries:
         connection = await self._members.connect(member)
         return await self._stack.enter_async_context(connection.deliveries(queue, options=terms))
 

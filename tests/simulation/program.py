@@ -129,7 +129,7 @@ class Program:
                 result = await self.connection.put1(queue.name, message.data, _described(message), options)
         except MQError as error:
             gone = _DELETED if queue.there is not True else frozenset[MQRC]()
-            if self._told(f"put {message.name}", error, refusals, {_FULL, *gone}):
+            if self._reported(f"put {message.name}", error, refusals, {_FULL, *gone}):
                 ledger.put_undone(message)
                 self._has_failed(error, message.issued, refused)
             message.perhaps = in_unit
@@ -156,7 +156,7 @@ class Program:
             results = await handle.put_many(items, None, _put_options(in_unit=in_unit))
         except MQError as error:
             results = error.results
-            certain = self._told(f"put {messages[0].name} ...", error, refusals, {_FULL, *_DELETED})
+            certain = self._reported(f"put {messages[0].name} ...", error, refusals, {_FULL, *_DELETED})
             for message in messages[len(results) :]:
                 message.perhaps = in_unit
                 if certain:
@@ -205,7 +205,7 @@ class Program:
             else:
                 got = await handle.get_many(want.count, _descriptor(want), _options(options), wait=wait)
         except MQError as error:
-            if not self._told(f"get {queue.name}", error, refusals, {MQRC.NO_MSG_AVAILABLE, _FULL, *_DELETED}):
+            if not self._reported(f"get {queue.name}", error, refusals, {MQRC.NO_MSG_AVAILABLE, _FULL, *_DELETED}):
                 ledger.unanswered(want)
         except asyncio.CancelledError:
             ledger.unanswered(want)
@@ -230,7 +230,7 @@ class Program:
         try:
             got = await handle.get(None, step)
         except MQError as error:
-            self._told(f"browse {queue.name}", error, refusals, {MQRC.NO_MSG_AVAILABLE, *_DELETED})
+            self._reported(f"browse {queue.name}", error, refusals, {MQRC.NO_MSG_AVAILABLE, *_DELETED})
         else:
             self._ledger.failing = self._world.failing
             self._note(f"has browsed {self._ledger.seen(want, got).name}")
@@ -257,7 +257,7 @@ class Program:
         try:
             return ledger.got(want, await self._queues[queue].get(), unit)
         except MQError as error:
-            if not self._told(f"drain {queue.name}", error, refusals, {MQRC.NO_MSG_AVAILABLE, _FULL}):
+            if not self._reported(f"drain {queue.name}", error, refusals, {MQRC.NO_MSG_AVAILABLE, _FULL}):
                 ledger.unanswered(want)
             return None if error.reason != _FULL else await self._drain(queue)
         except asyncio.CancelledError:
@@ -280,7 +280,7 @@ class Program:
         try:
             await self.connection.backout()
         except MQError as error:
-            if self._told(f"back out {unit.name}", error, refusals, {_FULL}):
+            if self._reported(f"back out {unit.name}", error, refusals, {_FULL}):
                 self._ledger.end(unit, State.BACKED_OUT)
         else:
             self._note(f"has backed out {unit.name}")
@@ -301,7 +301,7 @@ class Program:
         try:
             await (self.connection.disconnect() if disconnect else self.connection.commit())
         except MQError as error:
-            if self._told(f"commit {unit.name}", error, refusals, {MQRC.BACKED_OUT}):
+            if self._reported(f"commit {unit.name}", error, refusals, {MQRC.BACKED_OUT}):
                 self._ledger.end(unit, State.BACKED_OUT)
                 self._has_failed(error, issued, refused)
         else:
@@ -331,7 +331,7 @@ class Program:
         try:
             handle = await self.connection.open(descriptor, ALL)
         except MQError as error:
-            if self._told(f"create {queue.name}", error, refusals, {_FULL}):
+            if self._reported(f"create {queue.name}", error, refusals, {_FULL}):
                 queue.there = False
         else:
             queue.there = True
@@ -350,7 +350,7 @@ class Program:
         try:
             await handle.close(MQCO.DELETE_PURGE)
         except MQError as error:
-            if self._told(f"drop {queue.name}", error, refusals, {_FULL, MQRC.Q_NOT_EMPTY}):
+            if self._reported(f"drop {queue.name}", error, refusals, {_FULL, MQRC.Q_NOT_EMPTY}):
                 queue.there = True
         else:
             queue.there = False
@@ -363,7 +363,7 @@ class Program:
         try:
             (reply,) = await self.connection.mqsc(f"DEFINE QLOCAL({queue.name}) HARDENBO")
         except MQError as error:
-            self._told(f"define {queue.name}", error, refusals, set())
+            self._reported(f"define {queue.name}", error, refusals, set())
             return
         self._note(f"{queue.name}: {reply.text}")
         if reply.ok:
@@ -399,7 +399,7 @@ class Program:
             return {"correl_id": random.choice(CORREL_IDS)}
         return {"msg_id": message.msg_id}
 
-    def _told(self, call: str, error: MQError, refusals: int, expected: Iterable[int]) -> bool:
+    def _reported(self, call: str, error: MQError, refusals: int, expected: Iterable[int]) -> bool:
         """True if the error says for certain that the call has done nothing. It must be one that may be: `refusals` is
         how many writes the queue manager knew to have found no room when the call was made.
         """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from broker.spark.claiming import ClaimStream
 from broker.spark.offsets import ClaimOffset
 from broker.spark.options import Use, parse
-from broker.spark.sink import StreamSink, Written
+from broker.spark.sink import StreamSink, TaskResult
 from broker.spark.source import MQDataSource
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class SteppingStream(ClaimStream):
 
 
 class SteppingSink(StreamSink):
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:
         written = super().write(iterator)
         at("staged")
         return written

@@ -19,7 +19,7 @@ from broker.spark.pipelines.archive import Archived, Archiving, Source, archive,
 from broker.spark.pipelines.compaction import Compacted, compact
 from broker.spark.pipelines.directory import ArchiveDirectory
 from broker.spark.pipelines.errors import PipelineError
-from broker.spark.pipelines.running import Batch, Lag, Stop
+from broker.spark.pipelines.running import Batch, BatchLag, Stop
 from tests.spark.daemons import Daemon
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ class Scene:
 
     def run(self, *, to: ArchiveDirectory | None = None, most: int = 2, **options: Any) -> Archived:
         """A run of the archive, in batches of at most so many messages."""
-        told = {name: options.pop(name) for name in ("stop", "tell") if name in options}
+        reported = {name: options.pop(name) for name in ("stop", "tell") if name in options}
         source = Source(url=self.daemon.url, options={"maxMessagesPerTrigger": str(most)})
         how = Archiving(**options)
-        return archive(self.spark, [self.queue, self.number], (to or self.place).path, source, how, **told)
+        return archive(self.spark, [self.queue, self.number], (to or self.place).path, source, how, **reported)
 
     def bodies(self, place: ArchiveDirectory | None = None) -> list[bytes]:
         """Return what the archive holds."""
@@ -106,11 +106,11 @@ def test_each_message_is_in_the_folder_of_its_queue_and_day(scene: Scene) -> Non
 @pytest.mark.parametrize("move", [False, True], ids=["copied", "moved"])
 def test_a_run_goes_on_where_the_last_one_was(scene: Scene, move: bool) -> None:
     scene.put(b"a", b"b", b"c")
-    told: list[Batch] = []
-    assert scene.run(move=move, tell=told.append) == Archived(messages=3, batches=2, stopped=False)
-    assert [batch.number for batch in told] == [0, 1]
-    assert sum(batch.messages for batch in told) == 3
-    assert told[-1].lag == Lag(0, 0)
+    reported: list[Batch] = []
+    assert scene.run(move=move, tell=reported.append) == Archived(messages=3, batches=2, stopped=False)
+    assert [batch.number for batch in reported] == [0, 1]
+    assert sum(batch.messages for batch in reported) == 3
+    assert reported[-1].lag == BatchLag(0, 0)
     assert scene.daemon.bodies(scene.queue) == ([] if move else [b"a", b"b", b"c"])
     assert scene.daemon.depth(scene.queue) == (0 if move else 3)
     scene.put(b"d")
@@ -120,19 +120,19 @@ def test_a_run_goes_on_where_the_last_one_was(scene: Scene, move: bool) -> None:
 
 
 def test_what_follows_tells_its_lag_and_goes_on_until_it_is_stopped(scene: Scene) -> None:
-    stop, told = Stop(), []
+    stop, reported = Stop(), []
     scene.put(b"a")
 
     def more(batch: Batch) -> None:
-        told.append(batch)
+        reported.append(batch)
         if batch.number == 0:
             scene.put(b"bb")
         else:
             stop.order()
 
     assert scene.run(follow=True, stop=stop, tell=more) == Archived(messages=2, batches=2, stopped=True)
-    assert [str(batch).split(":")[0] for batch in told] == ["batch 0", "batch 1"]
-    assert str(told[1]).endswith(", 0 waiting (0 bytes)")
+    assert [str(batch).split(":")[0] for batch in reported] == ["batch 0", "batch 1"]
+    assert str(reported[1]).endswith(", 0 waiting (0 bytes)")
     assert scene.bodies() == [b"a", b"bb"]
 
 

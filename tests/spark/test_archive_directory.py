@@ -139,9 +139,9 @@ def test_another_archive_in_its_directory_is_refused(
 ) -> None:
     with place.writing():
         place.describe(WAS)
-        told = {"queues": WAS.queues, "mode": WAS.mode, "consumer": WAS.consumer, "columns": WAS.columns, **now}
+        reported = {"queues": WAS.queues, "mode": WAS.mode, "consumer": WAS.consumer, "columns": WAS.columns, **now}
         with pytest.raises(PipelineError, match=words):
-            place.describe(Description(**told))  # type: ignore[arg-type]
+            place.describe(Description(**reported))  # type: ignore[arg-type]
     assert place.description == WAS
 
 

@@ -130,7 +130,7 @@ def test_a_filter_holds_for_its_own_use_of_a_frame_alone(spark: SparkSession, da
             spark.conf.unset(PUSHDOWN)
 
 
-def test_options_of_the_read_are_heeded_at_the_queue_manager(spark: SparkSession, daemon: Daemon) -> None:
+def test_options_of_the_read_are_handled_at_the_queue_manager(spark: SparkSession, daemon: Daemon) -> None:
     daemon.put("Q", *numbered(3), (b"it", MessageDescriptor(msg_id=ID, correl_id=ID[::-1], group_id=ID)), b"last")
     rows = read(spark, daemon).orderBy("position").collect()
     middle, last = rows[3], rows[-1]

@@ -154,10 +154,10 @@ def test_queues_are_put_together_over_several_runs(spark: SparkSession, daemon: 
 
     def run(*puts: tuple[bytes, MessageDescriptor | None], wait: float) -> Sequence[bytes]:
         daemon.put("Q", *puts)
-        told: list[Batch] = []
+        reported: list[Batch] = []
         stream = Stream(queues=("Q",), source=source, consumer="WHOLE", wait=wait)
-        assert reassemble_stream(spark, stream, to, tell=told.append) == len(puts)
-        assert [batch.messages for batch in told] == [len(puts)]
+        assert reassemble_stream(spark, stream, to, tell=reported.append) == len(puts)
+        assert [batch.messages for batch in reported] == [len(puts)]
         assert daemon.depth("Q") == 0
         return bodies(spark, to)
 

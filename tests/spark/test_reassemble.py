@@ -37,7 +37,7 @@ def in_order(messages: DataFrame) -> list[dict[str, Any]]:
     return [each.asDict() for each in whole.orderBy(*ORDER).collect()]
 
 
-def told(message: Message) -> dict[str, Any]:
+def reported(message: Message) -> dict[str, Any]:
     """A message got, as a row of a table."""
     return {name: getattr(message.md, name) for name in TOLD} | {"body": message.data}
 
@@ -48,7 +48,7 @@ def test_an_archive_gives_what_gets_in_logical_order_are_given(spark: SparkSessi
     Random(2).shuffle(rows)
     messages = frame(spark, rows)
     found = in_order(messages)
-    assert [{name: each[name] for name in (*TOLD, "body")} for each in found] == [told(message) for message in gets]
+    assert [{name: each[name] for name in (*TOLD, "body")} for each in found] == [reported(message) for message in gets]
     left = [position for each in incomplete(with_lengths(messages)).collect() for position in each.positions]
     given = [position for each in found for position in each["positions"]]
     assert sorted(left + given) == sorted(each["position"] for each in rows)

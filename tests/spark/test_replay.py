@@ -108,8 +108,13 @@ def test_messages_go_back_in_their_order_each_once(
     assert [message.data for message in found(daemon, "Q", WHOLE)] == [b"A", b"Y1", b"Y2", b"Z1", b"Z2"]
 
     (audit,) = daemon.messages(AUDIT)
-    told = json.loads(audit.data)
-    assert (told["replay"], told["archive"], told["messages"], told["groups"]) == (done.key, str(few), 6, 2)
+    reported = json.loads(audit.data)
+    assert (reported["replay"], reported["archive"], reported["messages"], reported["groups"]) == (
+        done.key,
+        str(few),
+        6,
+        2,
+    )
     assert (audit.md.format, audit.md.persistence) == ("MQSTR", 1)
     listed = spark.read.parquet(str(few / "_evermq" / "replays" / done.key)).orderBy("position").collect()
     assert [(row.position, row.to_queue) for row in listed] == [

@@ -66,7 +66,7 @@ def kept(spark: SparkSession, daemon: Daemon, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="module")
-def told(spark: SparkSession, daemon: Daemon, kept: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def reported(spark: SparkSession, daemon: Daemon, kept: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of it with a live queue, and what a second run adds."""
     folder, source = tmp_path_factory.mktemp("told") / "report", Source(url=daemon.url)
     daemon.put("LIVE", b"a", b"b", b"c")
@@ -81,25 +81,27 @@ def rows(spark: SparkSession, folder: Path, *columns: str) -> list[tuple[Any, ..
     return [tuple(row) for row in spark.read.parquet(str(folder)).selectExpr(*columns).collect()]
 
 
-def test_queues_have_their_sizes_times_and_backouts(spark: SparkSession, told: Path) -> None:
+def test_queues_have_their_sizes_times_and_backouts(spark: SparkSession, reported: Path) -> None:
     columns = ("queue", "messages", "bytes", "date_format(first_put, 'HH:mm:ss')", "date_format(last_put, 'HH:mm:ss')",
                "size_min", "size_max", "backed_out", "backouts")  # fmt: skip
-    assert rows(spark, told / "tables" / "queues", *columns) == [
+    assert rows(spark, reported / "tables" / "queues", *columns) == [
         ("DEAD", 4, 3 * 180 + 9, "12:00:00", "12:00:00", 9, 180, 0, 0),
         ("ORDERS", 200, 20_100, "12:00:01", "12:03:20", 1, 200, 1, 2),
     ]
-    ((p50, p90, p99),) = rows(spark, told / "tables" / "queues", "size_p50", "size_p90", "size_p99")[1:]
+    ((p50, p90, p99),) = rows(spark, reported / "tables" / "queues", "size_p50", "size_p90", "size_p99")[1:]
     assert (p50, p90, p99) == (pytest.approx(100, abs=4), pytest.approx(180, abs=4), pytest.approx(198, abs=4))
 
 
-def test_arrivals_are_counted_in_buckets(spark: SparkSession, told: Path) -> None:
-    found = rows(spark, told / "tables" / "arrivals", "queue", "date_format(since, 'HH:mm:ss')", "messages", "seconds")
+def test_arrivals_are_counted_in_buckets(spark: SparkSession, reported: Path) -> None:
+    found = rows(
+        spark, reported / "tables" / "arrivals", "queue", "date_format(since, 'HH:mm:ss')", "messages", "seconds"
+    )
     assert found[:3] == [("DEAD", "12:00:00", 3, 2.0), ("ORDERS", "12:00:00", 1, 2.0), ("ORDERS", "12:00:02", 2, 2.0)]
     assert sum(row[2] for row in found) == 203
 
 
-def test_sizes_are_counted_in_quarters_of_powers_of_two(spark: SparkSession, told: Path) -> None:
-    found = rows(spark, told / "tables" / "sizes", "queue", "size_from", "size_below", "messages")
+def test_sizes_are_counted_in_quarters_of_powers_of_two(spark: SparkSession, reported: Path) -> None:
+    found = rows(spark, reported / "tables" / "sizes", "queue", "size_from", "size_below", "messages")
     orders = {(size_from, size_below): count for name, size_from, size_below, count in found if name == "ORDERS"}
     assert orders[1, 2] == 1
     assert orders[8, 10] == 2
@@ -108,25 +110,25 @@ def test_sizes_are_counted_in_quarters_of_powers_of_two(spark: SparkSession, tol
     assert sum(orders.values()) == 200
 
 
-def test_backouts_are_counted(spark: SparkSession, told: Path) -> None:
-    assert rows(spark, told / "tables" / "backouts", "queue", "backout_count", "messages") == [
+def test_backouts_are_counted(spark: SparkSession, reported: Path) -> None:
+    assert rows(spark, reported / "tables" / "backouts", "queue", "backout_count", "messages") == [
         ("DEAD", 0, 4), ("ORDERS", 0, 199), ("ORDERS", 2, 1),
     ]  # fmt: skip
 
 
-def test_dead_letters_are_told_by_reason_in_either_byte_order(spark: SparkSession, told: Path) -> None:
+def test_dead_letters_are_told_by_reason_in_either_byte_order(spark: SparkSession, reported: Path) -> None:
     columns = ("queue", "dest_q_name", "reason", "messages")
-    assert rows(spark, told / "tables" / "dead_letters", *columns) == [
+    assert rows(spark, reported / "tables" / "dead_letters", *columns) == [
         ("DEAD", "ORDERS", 2053, 2),
         ("DEAD", "ORDERS", 70_000, 1),
     ]
 
 
-def dead_letter(position: int, **told: object) -> dict[str, Any]:
+def dead_letter(position: int, **reported: object) -> dict[str, Any]:
     """A dead letter of a handler, as the archive has it."""
     known = {"why": "attempts", "queue": "ORDERS", "handler": "shop:ship", "exception": "ValueError", "attempts": 6,
              "crashes": 0, "last_failed": NOON.timestamp() + position}  # fmt: skip
-    properties = {f"evermq.{name}": str(value) for name, value in {**known, **told}.items()}
+    properties = {f"evermq.{name}": str(value) for name, value in {**known, **reported}.items()}
     return row(position, b"5 chairs", queue="ORDERS.DEAD", properties=properties)
 
 
@@ -154,7 +156,7 @@ def test_dead_letters_of_handlers_are_told_by_why_queue_and_handler(spark: Spark
     assert "2026-01-31 12:00:02" in page
 
 
-def test_the_time_on_the_queue_is_from_put_to_move(spark: SparkSession, kept: Path, told: Path) -> None:
+def test_the_time_on_the_queue_is_from_put_to_move(spark: SparkSession, kept: Path, reported: Path) -> None:
     since = "(unix_micros(archived) - unix_micros(put_timestamp)) / 1e6D"
     ((least, most),) = [
         tuple(row)
@@ -163,30 +165,30 @@ def test_the_time_on_the_queue_is_from_put_to_move(spark: SparkSession, kept: Pa
         .selectExpr(f"min({since})", f"max({since})")
         .collect()
     ]
-    found = rows(spark, told / "tables" / "time_on_queue", "queue", "messages", "least", "most", "p50")
+    found = rows(spark, reported / "tables" / "time_on_queue", "queue", "messages", "least", "most", "p50")
     assert [row[:2] for row in found] == [("DEAD", 3), ("ORDERS", 200)]  # one has no time of put
     assert found[1][2:4] == (least, most)
     assert most - least == pytest.approx(199)
     assert found[1][4] == pytest.approx(least + 99.5, abs=4)
-    curve = rows(spark, told / "tables" / "time_curve", "queue", "percentile", "seconds")
+    curve = rows(spark, reported / "tables" / "time_curve", "queue", "percentile", "seconds")
     assert [row[1] for row in curve if row[0] == "ORDERS"] == list(range(1, 100))
     assert [row[2] for row in curve if row[0] == "ORDERS"] == sorted(row[2] for row in curve if row[0] == "ORDERS")
 
 
-def test_each_run_adds_the_depths_of_live_queues(spark: SparkSession, told: Path) -> None:
+def test_each_run_adds_the_depths_of_live_queues(spark: SparkSession, reported: Path) -> None:
     columns = ("date_format(observed, 'HH:mm')", "queue", "depth", "oldest_seconds IS NULL")
-    assert sorted(rows(spark, told / "depths", *columns)) == [
+    assert sorted(rows(spark, reported / "depths", *columns)) == [
         ("12:00", "LIVE", 3, False), ("12:00", "ORDERS", 0, True),
         ("13:00", "LIVE", 4, False), ("13:00", "ORDERS", 0, True),
     ]  # fmt: skip
 
 
-def test_the_page_tells_the_same(told: Path) -> None:
-    text = (told / "report.html").read_text("utf-8")
+def test_the_page_tells_the_same(reported: Path) -> None:
+    text = (reported / "report.html").read_text("utf-8")
     for words in ("204", "20.2 KiB", "MQRC_Q_FULL (2053)", "70000 (of the application)", "messages per second"):
         assert words in text
     assert text.count("<svg ") == 6
-    assert sorted(path.name for path in told.iterdir()) == ["depths", "report.html", "tables"]
+    assert sorted(path.name for path in reported.iterdir()) == ["depths", "report.html", "tables"]
 
 
 def test_an_archive_without_messages_has_a_report(spark: SparkSession, daemon: Daemon, tmp_path: Path) -> None:

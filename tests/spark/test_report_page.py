@@ -20,7 +20,7 @@ from broker.spark.pipelines.reporting.axes import (
     whole_ticks,
 )
 from broker.spark.pipelines.reporting.charts import Series
-from broker.spark.pipelines.reporting.page import Told, page, reason_words, size_bins
+from broker.spark.pipelines.reporting.page import PageContents, page, reason_words, size_bins
 from broker.spark.pipelines.reporting.tables import BUCKETS_MAX, bucket_seconds
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp()
@@ -119,10 +119,10 @@ def test_bars_stand_on_one_another() -> None:
     assert a0[1] == pytest.approx(3 * b0[1], abs=0.2)
 
 
-def told(**tables: list[dict[str, Any]]) -> Told:
+def reported(**tables: list[dict[str, Any]]) -> PageContents:
     names = ("queues", "arrivals", "sizes", "backouts", "dead_letters", "depths")
     made = datetime(2026, 2, 1, tzinfo=UTC)
-    return Told(archive="/a <b> & c", moved=False, made=made, tables={**{name: [] for name in names}, **tables})
+    return PageContents(archive="/a <b> & c", moved=False, made=made, tables={**{name: [] for name in names}, **tables})
 
 
 def queue(name: str, messages: int) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def queue(name: str, messages: int) -> dict[str, Any]:
 
 def test_a_page_needs_nothing_else_and_trusts_no_name() -> None:
     arrivals = [{"queue": "<script>", "since": NOON, "messages": 5, "bytes": 5, "seconds": 1.0}]
-    text = page(told(queues=[queue("<script>", 5)], arrivals=arrivals))
+    text = page(reported(queues=[queue("<script>", 5)], arrivals=arrivals))
     assert "<script" not in text
     assert "/a &lt;b&gt; &amp; c" in text
     assert not re.search(r"https?:|url\(|@import|src=|<link", text)
@@ -144,13 +144,13 @@ def test_a_page_needs_nothing_else_and_trusts_no_name() -> None:
 def test_many_queues_have_a_colour_each_as_far_as_there_are_any() -> None:
     queues = [queue(f"Q{number:02}", 100 - number) for number in range(12)]
     arrivals = [{"queue": row["queue"], "since": NOON, "messages": 1, "bytes": 1, "seconds": 1.0} for row in queues]
-    text = page(told(queues=queues, arrivals=arrivals))
+    text = page(reported(queues=queues, arrivals=arrivals))
     legend = re.findall(r'<li class="c(\d)">([^<]+)</li>', text)
     assert legend == [*((str(number), f"Q{number:02}") for number in range(7)), ("7", "all others")]
 
 
 def test_a_page_says_what_is_missing() -> None:
-    text = page(told())
+    text = page(reported())
     for words in ("no messages yet", "Only where messages are moved", "Name live queues", "No message was backed out",
                   "No message has a dead-letter header"):  # fmt: skip
         assert words in text

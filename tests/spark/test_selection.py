@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from broker.interface.claims.claims import QueueRange, Wanted
+from broker.interface.claims.claims import BrowseSelection, QueueRange
 from broker.spark.options import Use, parse
 from broker.spark.selection import Selection
 
@@ -24,9 +24,9 @@ def test_options_say_what_is_wanted() -> None:
     assert selected(positionFrom="5", positionTo="9") == Selection(after=4, last=9)
     assert selected(positionFrom="0") == Selection()
     assert selected(since="2026-11-22T13:00:00+01:00") == Selection(since=MICROSECONDS)
-    assert selected(msgId=ID.hex()) == Selection(wanted=Wanted(msg_id=ID))
+    assert selected(msgId=ID.hex()) == Selection(ids=BrowseSelection(msg_id=ID))
     assert selected(correlId=ID.hex().upper(), groupId=ID[::-1].hex()) == Selection(
-        wanted=Wanted(correl_id=ID, group_id=ID[::-1])
+        ids=BrowseSelection(correl_id=ID, group_id=ID[::-1])
     )
 
 
@@ -36,7 +36,7 @@ def test_a_range_is_narrowed_to_the_positions_that_are_wanted() -> None:
     assert Selection().narrowed(range) == range
 
 
-def test_times_are_heeded_row_by_row() -> None:
+def test_times_are_handled_row_by_row() -> None:
     times = pa.array([MICROSECONDS - 1, MICROSECONDS, None, MICROSECONDS + 1], pa.timestamp("us", "UTC"))
     batch = pa.RecordBatch.from_arrays([times, pa.array([1, 2, 3, 4])], names=["put_timestamp", "n"])
     assert Selection(since=MICROSECONDS).rows(batch, batch.schema).column("n").to_pylist() == [2, 4]

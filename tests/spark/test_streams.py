@@ -17,7 +17,7 @@ from pyspark.errors import StreamingQueryException
 from broker.mqi import MQMF, MQOO, MQPMO, MessageDescriptor
 from broker.spark import finish
 from broker.spark.options import Use, parse
-from broker.spark.sink import StreamSink, Written
+from broker.spark.sink import StreamSink, TaskResult
 from tests.spark import steps
 from tests.spark.daemons import numbered
 
@@ -215,7 +215,7 @@ def test_k58_and_k59_a_zombie_aborts_nothing_of_the_new_driver_and_may_publish_f
     asked for again, and whose end, with its lineage, is in the log.
     """
     daemon.put("Q", *numbered(10))
-    attempts: list[list[Written]] = []
+    attempts: list[list[TaskResult]] = []
     for _ in range(2):
         steps.fail_at("publishing")
         with pytest.raises(StreamingQueryException, match="publishing"):
@@ -231,8 +231,8 @@ def test_k58_and_k59_a_zombie_aborts_nothing_of_the_new_driver_and_may_publish_f
     zombie.commit(list(attempts[1]), 0)
     assert daemon.bodies("R") == list(numbered(10))
     moved(spark, daemon, checkpoint)
-    told: list[Written] = pickle.loads((steps.folder() / "messages").read_bytes())
-    assert [each.published for each in told] == [True]
+    reported: list[TaskResult] = pickle.loads((steps.folder() / "messages").read_bytes())
+    assert [each.published for each in reported] == [True]
     assert daemon.bodies("R") == list(numbered(10))
     assert lineage == state(daemon).lineage != ""
 

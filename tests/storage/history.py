@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from broker.storage.store import Rows, Run
+from broker.storage.store import Numbering, Rows
 from tests.storage.samples import ARCHIVE, ORDERS, SHIPPING, UNIT, Contents, handle, keep_keys, key, mark, message
 
 if TYPE_CHECKING:
@@ -120,10 +120,10 @@ class History:
         touched = {id for id, _ in rows.backouts}
         some = [id for id in random.sample(self._there, min(len(self._there), 6)) if id not in touched]
         if random.random() < 0.1:
-            rows.held.append(Run(ARCHIVE.number, random.randrange(1, 1000), some[:3]))
+            rows.held.append(Numbering(ARCHIVE.number, random.randrange(1, 1000), some[:3]))
             rows.states.append(ARCHIVE._replace(attributes=random.randbytes(8)))
         if random.random() < 0.1:
-            rows.placed.append(Run(0, self._place, some[3:]))
+            rows.placed.append(Numbering(0, self._place, some[3:]))
             self._place += 10
         if random.random() < 0.2:
             claimed = message(self._next_fleeting, b"not persistent", persistent=0)

@@ -18,7 +18,7 @@ from tests.stores import log_store, settled
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from broker.storage.log.record import Place
+    from broker.storage.log.record import LogPlace
     from tests.storage.samples import Contents
 
 
@@ -67,7 +67,7 @@ def content(path: Path) -> dict[str, str]:
     }
 
 
-def place_of(number: int, path: Path) -> Place:
+def place_of(number: int, path: Path) -> LogPlace:
     """Return the place of the record of a batch in the log."""
     disk = SystemDisk(path)
     kept = newest(read_slots(disk))

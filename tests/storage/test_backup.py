@@ -121,16 +121,18 @@ async def test_bodies_are_read_and_batches_written_between_two_runs_of_pages(
     store: LogStore, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backups, "RUN_PAGES", 1)
-    between = backups.Backup._between
+    between = backups.StoreBackup._between
     copying, served = asyncio.Event(), False
 
-    def until_served(self: backups.Backup, db: sqlite3.Connection, status: int, remaining: int, total: int) -> None:
+    def until_served(
+        self: backups.StoreBackup, db: sqlite3.Connection, status: int, remaining: int, total: int
+    ) -> None:
         self._loop.call_soon_threadsafe(copying.set)
         while not served:
             self._source.database.let_others(wait=True)
         between(self, db, status, remaining, total)
 
-    monkeypatch.setattr(backups.Backup, "_between", until_served)
+    monkeypatch.setattr(backups.StoreBackup, "_between", until_served)
     copying_task = asyncio.create_task(store.backup(tmp_path / "copy"))
     await copying.wait()
     row = history.after(100).messages[0]
@@ -151,8 +153,8 @@ async def test_a_file_of_a_copy_is_foreign_to_the_store_that_it_was_made_of(
     await store.backup(tmp_path / "copy")
     await store.close()
     shutil.copy(tmp_path / "copy" / name, tmp_path / "live" / name)
-    told = "log.0" if name == "manifest" else name
-    with pytest.raises(StoreUnusableError, match=rf"{told} is (not the log file of|the database of another) "):
+    reported = "log.0" if name == "manifest" else name
+    with pytest.raises(StoreUnusableError, match=rf"{reported} is (not the log file of|the database of another) "):
         await store.open()
     assert verify(SystemDisk(tmp_path / "live")).findings != []
 
@@ -303,14 +305,14 @@ async def test_a_backup_that_is_cancelled_twice_ends_with_its_copy(
     store: LogStore, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backups, "RUN_PAGES", 1)
-    between, copying, go_on = backups.Backup._between, asyncio.Event(), threading.Event()
+    between, copying, go_on = backups.StoreBackup._between, asyncio.Event(), threading.Event()
 
-    def held(self: backups.Backup, db: sqlite3.Connection, status: int, remaining: int, total: int) -> None:
+    def held(self: backups.StoreBackup, db: sqlite3.Connection, status: int, remaining: int, total: int) -> None:
         self._loop.call_soon_threadsafe(copying.set)
         go_on.wait(30)
         between(self, db, status, remaining, total)
 
-    monkeypatch.setattr(backups.Backup, "_between", held)
+    monkeypatch.setattr(backups.StoreBackup, "_between", held)
     task = asyncio.create_task(store.backup(tmp_path / "copy"))
     await copying.wait()
     for _ in range(2):

@@ -14,7 +14,7 @@ from broker.storage.memory import MemoryStore
 from broker.storage.snapshot.checks import Checks
 from broker.storage.snapshot.database import FIRST_KEY, Snapshot
 from broker.storage.snapshot.delta import Delta
-from broker.storage.store import KeyRow, MessageRow, ObjectRow, Rows, Run
+from broker.storage.store import KeyRow, MessageRow, Numbering, ObjectRow, Rows
 
 from .samples import Contents, key, message
 
@@ -67,9 +67,9 @@ class Traffic:
         id = self._random.randrange(20)
         return key(id, bytes([id % 5]), queue=id % 2, until=self._random.choice((0.0, 4e9)))
 
-    def _run(self, ids: list[int], holder: int) -> Run:
+    def _run(self, ids: list[int], holder: int) -> Numbering:
         """Some of the messages, in any order."""
-        return Run(
+        return Numbering(
             holder, self._random.randrange(1, 10**6), self._random.sample(ids, self._random.randrange(len(ids) + 1))
         )
 
@@ -160,7 +160,7 @@ def test_counters_of_a_message_in_the_snapshot_go_with_its_removal() -> None:
 
 def test_a_delta_that_changes_nothing_is_false() -> None:
     assert not Delta()
-    run = Run(7, 1, [1])
+    run = Numbering(7, 1, [1])
     for rows in (
         Rows(removals=[1]), Rows(hardened=[1]), Rows(dropped=[NAMES[0]]), Rows(high_water=1), Rows(held=[run]),
         Rows(placed=[run]), Rows(states=[ObjectRow(*NAMES[0], 1, "KIND", b"")]), Rows(handled=[(1, 0, b"")]),
@@ -177,8 +177,8 @@ def counted(delta: Delta, row: MessageRow) -> tuple[int, int, int, int, int, byt
     return left.backout_count, left.hardened, left.holder, left.sequence, left.place, left.handling
 
 
-HOLD, HOLD_AGAIN = Rows(held=[Run(7, 5, [1])]), Rows(held=[Run(8, 1, [1])])
-PLACE, BACK_OUT, MARK = Rows(placed=[Run(0, 50, [1])]), Rows(backouts=[(1, 3)]), Rows(hardened=[1])
+HOLD, HOLD_AGAIN = Rows(held=[Numbering(7, 5, [1])]), Rows(held=[Numbering(8, 1, [1])])
+PLACE, BACK_OUT, MARK = Rows(placed=[Numbering(0, 50, [1])]), Rows(backouts=[(1, 3)]), Rows(hardened=[1])
 FAIL, FAIL_AGAIN, MARK_ALONE = Rows(handled=[(1, 1, b"one")]), Rows(handled=[(1, 2, b"two")]), Rows(marked=[(1, 3)])
 
 STEPS = {
@@ -222,7 +222,7 @@ def test_what_happens_to_a_message_has_its_effect_in_its_order(
 def test_a_message_that_goes_and_comes_again_is_held_by_nobody(held_before: bool) -> None:
     """Log case 55: released, it was removed; an orderly stop keeps it, or somebody claims it anew."""
     delta = Delta()
-    before = Rows(held=[Run(7, 1, [1])], placed=[Run(0, 9, [1])], handled=[(1, 3, b"failed")])
+    before = Rows(held=[Numbering(7, 1, [1])], placed=[Numbering(0, 9, [1])], handled=[(1, 3, b"failed")])
     delta.apply(before if held_before else Rows())
     delta.apply(Rows(removals=[1]))
     delta.apply(Rows(inserts=[message(1, persistent=0)]))
@@ -238,12 +238,13 @@ def test_changes_are_of_rows_in_the_snapshot_and_three_that_are_only_held_count_
     delta = Delta()
     delta.apply(Rows(inserts=[message(id) for id in range(100, 200)], removals=[1], hardened=[2]))
     assert delta.changes == 2
-    delta.apply(Rows(held=[Run(7, 1, range(100, 200))]))
+    delta.apply(Rows(held=[Numbering(7, 1, range(100, 200))]))
     assert delta.changes == 2
-    delta.apply(Rows(held=[Run(7, 101, range(10, 40))], placed=[Run(0, 1, range(110, 113)), Run(0, 4, [3, 4, 5])]))
+    placed = [Numbering(0, 1, range(110, 113)), Numbering(0, 4, [3, 4, 5])]
+    delta.apply(Rows(held=[Numbering(7, 101, range(10, 40))], placed=placed))
     assert delta.changes == 2 + 11
     later = Delta()
-    later.apply(Rows(held=[Run(7, 1, range(40, 46))]))
+    later.apply(Rows(held=[Numbering(7, 1, range(40, 46))]))
     delta.follow(later)
     assert delta.changes == 2 + 13
     delta.apply(Rows(keys=[key(1, bytes([at])) for at in range(6)]))
@@ -255,6 +256,6 @@ def test_a_publication_of_many_messages_takes_in_no_row() -> None:
     delta, ids = Delta(), range(1, 20_001)
     delta.apply(Rows(inserts=[message(id) for id in ids]))
     before = list(delta.inserts.values())
-    delta.apply(Rows(placed=[Run(0, 10**6, ids)]))
+    delta.apply(Rows(placed=[Numbering(0, 10**6, ids)]))
     assert all(row is each for row, each in zip(before, delta.inserts.values(), strict=True))
     assert delta.left(before[-1]).place == 10**6 + 19_999

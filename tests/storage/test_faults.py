@@ -187,7 +187,7 @@ async def test_a_write_is_answered_once_and_in_a_later_turn_unless_it_is_durable
     inner: type[MemoryStore], plan: str
 ) -> None:
     store = FaultStore(inner())
-    told: list[Exception | None] = []
+    reported: list[Exception | None] = []
     match plan:
         case "failed" | "lost":
             store.fail_next(StoreFailedError("no answer"), lose=plan == "lost")
@@ -197,13 +197,13 @@ async def test_a_write_is_answered_once_and_in_a_later_turn_unless_it_is_durable
             store.hold(written=plan == "held answer")
         case "killed":
             store.kill()
-    at_once = store.submit(Rows(inserts=[message(1)]), told.append)
-    assert not told
+    at_once = store.submit(Rows(inserts=[message(1)]), reported.append)
+    assert not reported
     assert at_once == (inner is MemoryStore and plan == "nothing")
     store.release()
     for _ in range(4):
         await asyncio.sleep(0)
-    assert len(told) == (not at_once)
+    assert len(reported) == (not at_once)
     assert store.written == ([] if plan in ("lost", "full", "killed") else [Rows(inserts=[message(1)])])
 
 
@@ -223,7 +223,7 @@ async def test_that_the_inner_store_fails_by_itself_is_told() -> None:
         def watch(self, failed: Callable[[StoreFailedError], None]) -> None:
             failed(error)
 
-    told: list[StoreFailedError] = []
+    reported: list[StoreFailedError] = []
     error = StoreFailedError("the directory is gone")
-    FaultStore(Failing()).watch(told.append)
-    assert told == [error]
+    FaultStore(Failing()).watch(reported.append)
+    assert reported == [error]

@@ -61,8 +61,10 @@ def test_the_file_systems_that_copy_are_those_whose_warning_says_so(name: str, m
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="of Linux alone")
 @pytest.mark.parametrize("path", ["/proc", "/sys", "/dev/shm", "."])
 def test_the_kind_of_file_system_is_the_one_that_the_system_tells(path: str) -> None:
-    told = subprocess.run(["stat", "--file-system", "--format=%t", path], capture_output=True, text=True, check=True)
-    assert file_system._type(Path(path)) == int(told.stdout, 16)
+    reported = subprocess.run(
+        ["stat", "--file-system", "--format=%t", path], capture_output=True, text=True, check=True
+    )
+    assert file_system._type(Path(path)) == int(reported.stdout, 16)
 
 
 def test_of_a_directory_that_is_not_there_nothing_is_said(tmp_path: Path) -> None:

@@ -56,16 +56,16 @@ def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
         SystemDisk(tmp_path).read("log.0")
 
 
-@pytest.mark.parametrize(("mode", "told"), [(0o700, 0), (0o755, 0), (0o775, 1), (0o777, 1)], ids=str)
+@pytest.mark.parametrize(("mode", "reported"), [(0o700, 0), (0o755, 0), (0o775, 1), (0o777, 1)], ids=str)
 def test_a_directory_that_others_may_write_to_is_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, told: int
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, reported: int
 ) -> None:
     tmp_path.chmod(mode)
     disk = SystemDisk(tmp_path)
     disk.claim()
     disk.release()
     found = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
-    assert len(found) == told
+    assert len(found) == reported
     assert all(f"others may write to the data directory path={tmp_path} mode=0{mode:o}" in each for each in found)
 
 

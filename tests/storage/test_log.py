@@ -8,7 +8,7 @@ import pytest
 
 from broker.storage.log.log import Log
 from broker.storage.log.manifest import Manifest
-from broker.storage.log.record import Place, Record
+from broker.storage.log.record import LogPlace, Record
 from broker.storage.log.scan import chain
 
 BLOCK = 512
@@ -35,7 +35,7 @@ class NotedFile:
         """Nothing is held."""
 
 
-def opened(*places: Place) -> tuple[Log, list[NotedFile]]:
+def opened(*places: LogPlace) -> tuple[Log, list[NotedFile]]:
     """A log whose records behind the snapshot lie in these places, one block each, and its files."""
     records = [Record(SNAP + 1 + at, 1, place, 1, memoryview(b"")) for at, place in enumerate(places)]
     files = [NotedFile(), NotedFile()]
@@ -49,7 +49,7 @@ def opened(*places: Place) -> tuple[Log, list[NotedFile]]:
 )
 def test_the_next_file_is_cleared_when_the_snapshot_holds_its_last_record(behind: int, zeroed: list[list[int]]) -> None:
     """log rule 7.8"""
-    log, files = opened(Place(0, 2), Place(0, 3), Place(1, 1))
+    log, files = opened(LogPlace(0, 2), LogPlace(0, 3), LogPlace(1, 1))
     last_in_next_file = SNAP + 2
     log.snap = last_in_next_file + behind
     log.clear()
@@ -66,6 +66,6 @@ def test_of_a_store_that_has_carried_nothing_over_yet_the_next_file_is_cleared()
 
 def test_behind_the_last_block_of_a_file_nothing_is_cleared() -> None:
     """log rule 7.8"""
-    log, files = opened(Place(0, 2), Place(0, BLOCKS - 1))
+    log, files = opened(LogPlace(0, 2), LogPlace(0, BLOCKS - 1))
     log.clear()
     assert [file.zeroed for file in files] == [[], [1]]

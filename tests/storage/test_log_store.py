@@ -19,7 +19,7 @@ import pytest
 from broker.storage.creation import LogSettings
 from broker.storage.log import record
 from broker.storage.snapshot.database import Snapshot
-from broker.storage.store import Rows, Run, StoreFailedError, StoreUnusableError
+from broker.storage.store import Numbering, Rows, StoreFailedError, StoreUnusableError
 from broker.testing import VirtualClock
 from tests.stores import SMALL, as_killed, carried_over, log_store, settled
 
@@ -269,12 +269,12 @@ async def test_after_a_kill_messages_are_held_as_they_were(tmp_path: Path, carry
     store = log_store(tmp_path / "data")
     await store.open()
     claimed = message(5, persistent=0)._replace(holder=20, sequence=3)
-    await store.write(Rows(inserts=[message(id) for id in (1, 2, 3, 4)], held=[Run(20, 1, [2, 1])]))
+    await store.write(Rows(inserts=[message(id) for id in (1, 2, 3, 4)], held=[Numbering(20, 1, [2, 1])]))
     await store.write(Rows(inserts=[message(6, persistent=0)]))
     if carry:
         await carried_over(store)
-    await store.write(Rows(inserts=[claimed, message(7)], held=[Run(20, 4, [3])]))
-    await store.write(Rows(backouts=[(1, 1)], placed=[Run(0, 90, [7, 4])]))
+    await store.write(Rows(inserts=[claimed, message(7)], held=[Numbering(20, 4, [3])]))
+    await store.write(Rows(backouts=[(1, 1)], placed=[Numbering(0, 90, [7, 4])]))
     killed = log_store(as_killed(tmp_path / "data", tmp_path / "killed"))
     await killed.open()
     assert (await contents(killed)).messages == [
@@ -516,8 +516,8 @@ async def test_the_status_of_a_store(disk_store: LogStore, tmp_path: Path) -> No
 async def test_after_a_failed_write_nothing_is_written_until_the_store_is_opened_again(
     disk_store: LogStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[StoreFailedError] = []
-    disk_store.watch(told.append)
+    reported: list[StoreFailedError] = []
+    disk_store.watch(reported.append)
     await disk_store.write(Rows(inserts=[message(1)]))
     assert disk_store._opened is not None
 
@@ -534,7 +534,7 @@ async def test_after_a_failed_write_nothing_is_written_until_the_store_is_opened
         await disk_store.write(Rows(removals=[1]))
     assert (tmp_path / "data" / "log.0").read_bytes() == before
     await asyncio.sleep(0)
-    assert len(told) == 1
+    assert len(reported) == 1
     assert (await reopened(disk_store)).messages == [message(1)]
     await disk_store.write(Rows(removals=[1]))
     assert (await reopened(disk_store)).messages == []

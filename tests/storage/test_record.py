@@ -9,14 +9,24 @@ import msgpack
 import pytest
 
 from broker.storage.log import record
-from broker.storage.log.record import HEADER_BYTES, Place, Record, blocks_of, decode, encode, file_header, pack, unpack
-from broker.storage.store import KeyRow, MessageRow, Rows, Run
+from broker.storage.log.record import (
+    HEADER_BYTES,
+    LogPlace,
+    Record,
+    blocks_of,
+    decode,
+    encode,
+    file_header,
+    pack,
+    unpack,
+)
+from broker.storage.store import KeyRow, MessageRow, Numbering, Rows
 
 from .samples import ARCHIVE, ORDERS, SHIPPING, key, message
 
 BLOCK = 4096
 SEED = 0x5EED
-PLACE = Place(1, 7)
+PLACE = LogPlace(1, 7)
 
 ROWS = Rows(
     inserts=[message(1, b""), message(2**62, b"\0\xff" * 3000), message(3, persistent=0)._replace(hardened=1)],
@@ -34,8 +44,8 @@ RUNS = Rows(
         message(3),
     ],
     removals=[4],
-    held=[Run(7, 2**61, [1, 2, 3, 10, 9, 2**62, 11, 12]), Run(8, 1, [])],
-    placed=[Run(0, 500, list(range(20, 40)))],
+    held=[Numbering(7, 2**61, [1, 2, 3, 10, 9, 2**62, 11, 12]), Numbering(8, 1, [])],
+    placed=[Numbering(0, 500, list(range(20, 40)))],
 )
 
 HANDLED = Rows(
@@ -66,12 +76,12 @@ OLD_PAYLOAD = bytes.fromhex(
 """As a release that knew no claims has written it."""
 
 
-def encoded(payload: bytes, place: Place = PLACE, **changes: int) -> bytes:
+def encoded(payload: bytes, place: LogPlace = PLACE, **changes: int) -> bytes:
     values = {"number": 12, "generation": 3, "seed": SEED, **changes}
     return encode(payload, values["number"], values["generation"], place, seed=values["seed"], block_bytes=BLOCK)
 
 
-def decoded(data: bytes, place: Place = PLACE, seed: int = SEED) -> Record | None:
+def decoded(data: bytes, place: LogPlace = PLACE, seed: int = SEED) -> Record | None:
     return decode(memoryview(data), place, seed=seed, block_bytes=BLOCK)
 
 
@@ -115,7 +125,7 @@ def test_states_come_back_as_objects() -> None:
 )
 def test_a_run_takes_few_bytes(ids: Sequence[int], bytes_max: int) -> None:
     """log rule 2.4."""
-    rows = Rows(held=[Run(7, 1, list(ids))])
+    rows = Rows(held=[Numbering(7, 1, list(ids))])
     assert len(pack(rows)) - len(pack(Rows())) < bytes_max
     assert unpack(memoryview(pack(rows))) == rows
 
@@ -135,8 +145,8 @@ def test_a_record_is_whole_blocks_and_comes_back(length: int, blocks: int) -> No
     assert bytes(found.payload) == payload
 
 
-@pytest.mark.parametrize("place", [Place(0, 7), Place(1, 6), Place(1, 8)])
-def test_a_record_does_not_count_at_another_place(place: Place) -> None:
+@pytest.mark.parametrize("place", [LogPlace(0, 7), LogPlace(1, 6), LogPlace(1, 8)])
+def test_a_record_does_not_count_at_another_place(place: LogPlace) -> None:
     assert decoded(encoded(b"payload"), place) is None
 
 
@@ -182,4 +192,6 @@ def test_the_header_of_a_file_differs_by_store_file_and_size() -> None:
 
 def test_a_header_of_a_file_is_no_record() -> None:
     assert not record.file_header(b"i" * 16, 0, block_bytes=BLOCK, file_bytes=BLOCK, seed=SEED)[4:].startswith(b"\0")
-    assert decoded(file_header(b"i" * 16, 1, block_bytes=BLOCK, file_bytes=8 * BLOCK, seed=SEED), Place(1, 0)) is None
+    assert (
+        decoded(file_header(b"i" * 16, 1, block_bytes=BLOCK, file_bytes=8 * BLOCK, seed=SEED), LogPlace(1, 0)) is None
+    )

@@ -20,13 +20,13 @@ from broker import QueueManager
 from broker.mqi import MQOO
 from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log.manifest import newest, read_slots
-from broker.storage.log.record import Place, Record
+from broker.storage.log.record import LogPlace, Record
 from broker.storage.snapshot.database import PAGE_BYTES
 from broker.storage.store import (
     MessageRow,
+    Numbering,
     ObjectRow,
     Rows,
-    Run,
     StoreFailedError,
     StoreFullError,
     StoreUnusableError,
@@ -137,8 +137,8 @@ def test_who_holds_messages_is_kept_where_it_can_be_read(tmp_path: Path) -> None
     async def write() -> None:
         store = log_store(tmp_path / "written")
         await store.open()
-        await store.write(Rows(rows, objects=[ORDERS, ARCHIVE, UNIT], held=[Run(ARCHIVE.number, 5, [6, 3, 2])]))
-        await store.write(Rows(held=[Run(UNIT.number, 1, [5, 4])]))
+        await store.write(Rows(rows, objects=[ORDERS, ARCHIVE, UNIT], held=[Numbering(ARCHIVE.number, 5, [6, 3, 2])]))
+        await store.write(Rows(held=[Numbering(UNIT.number, 1, [5, 4])]))
         await store.backup(tmp_path / "data")  # its log is empty
         await store.close()
 
@@ -181,7 +181,7 @@ def test_nonpersistent_messages_are_kept_over_an_orderly_stop_alone(tmp_path: Pa
 
 def test_a_record_of_an_older_generation_behind_one_of_a_newer_is_of_the_past() -> None:
     def record(number: int, generation: int) -> Record:
-        return Record(number, generation, Place(0, number), 1, memoryview(b""))
+        return Record(number, generation, LogPlace(0, number), 1, memoryview(b""))
 
     older, newer = [record(number, 1) for number in (4, 5, 6)], [record(number, 2) for number in (5, 7)]
     assert list(_counted([*older, *newer])) == [4, 5, 7]

@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 
-from broker.storage.log.record import Place, Record, encode
+from broker.storage.log.record import LogPlace, Record, encode
 from broker.storage.log.scan import chain, records_in
 
 BLOCK = 4096
 SEED = 7
 
 
-def block(number: int, place: Place, *, blocks: int = 1, generation: int = 1) -> bytes:
+def block(number: int, place: LogPlace, *, blocks: int = 1, generation: int = 1) -> bytes:
     payload = Random(number).randbytes((blocks - 1) * BLOCK + 100)
     return encode(payload, number, generation, place, seed=SEED, block_bytes=BLOCK)
 
@@ -27,32 +27,34 @@ def test_records_are_found_between_blocks_of_no_meaning() -> None:
     content = b"".join(
         (
             bytes(BLOCK),
-            block(5, Place(0, 1), blocks=2),
+            block(5, LogPlace(0, 1), blocks=2),
             b"\xa5" * BLOCK,
-            block(6, Place(0, 4)),
+            block(6, LogPlace(0, 4)),
             bytes(BLOCK),
-            block(3, Place(0, 6)),
+            block(3, LogPlace(0, 6)),
         )
     )
     assert found(content) == [(5, 1), (6, 4), (3, 6)]
 
 
 def test_the_first_block_is_none_of_a_record_and_a_last_part_neither() -> None:
-    content = block(1, Place(0, 0)) + block(2, Place(0, 1)) + block(3, Place(0, 2))[:-1]
+    content = block(1, LogPlace(0, 0)) + block(2, LogPlace(0, 1)) + block(3, LogPlace(0, 2))[:-1]
     assert found(content) == [(2, 1)]
 
 
 def test_the_blocks_of_a_record_that_counts_are_jumped_over() -> None:
     """log case 4: a body may hold a copy of a log file."""
-    inner = block(99, Place(0, 2))
-    outer = encode(bytes(BLOCK - 48) + inner, 1, 1, Place(0, 1), seed=SEED, block_bytes=BLOCK)
+    inner = block(99, LogPlace(0, 2))
+    outer = encode(bytes(BLOCK - 48) + inner, 1, 1, LogPlace(0, 1), seed=SEED, block_bytes=BLOCK)
     assert found(bytes(BLOCK) + outer) == [(1, 1)]
 
 
 def test_in_a_torn_record_a_copy_of_a_record_counts_only_in_its_place() -> None:
     """log case 4: the key is secret, so a program can only copy what it has read, to where it did not lie."""
-    for place, expected in ((Place(0, 9), []), (Place(1, 2), []), (Place(0, 2), [(99, 2)])):
-        outer = bytearray(encode(bytes(BLOCK - 48) + block(99, place), 1, 1, Place(0, 1), seed=SEED, block_bytes=BLOCK))
+    for place, expected in ((LogPlace(0, 9), []), (LogPlace(1, 2), []), (LogPlace(0, 2), [(99, 2)])):
+        outer = bytearray(
+            encode(bytes(BLOCK - 48) + block(99, place), 1, 1, LogPlace(0, 1), seed=SEED, block_bytes=BLOCK)
+        )
         outer[100] ^= 1
         assert found(bytes(BLOCK) + bytes(outer)) == expected
 
@@ -61,7 +63,7 @@ def records(*numbers: int | tuple[int, int]) -> list[Record]:
     """Records by number, or by number and generation, each in a block of its own."""
     pairs = [each if isinstance(each, tuple) else (each, 1) for each in numbers]
     return [
-        Record(number, generation, Place(0, 1 + at), 1, memoryview(b""))
+        Record(number, generation, LogPlace(0, 1 + at), 1, memoryview(b""))
         for at, (number, generation) in enumerate(pairs)
     ]
 
@@ -97,6 +99,6 @@ def test_of_two_records_of_one_number_the_higher_generation_counts() -> None:
 
 
 def test_the_next_record_goes_behind_the_last_of_the_chain_or_to_the_beginning() -> None:
-    assert chain([], 4, 1).next_place == Place(0, 1)
-    last = Record(5, 1, Place(1, 17), 3, memoryview(b""))
-    assert chain([last], 4, 1).next_place == Place(1, 20)
+    assert chain([], 4, 1).next_place == LogPlace(0, 1)
+    last = Record(5, 1, LogPlace(1, 17), 3, memoryview(b""))
+    assert chain([last], 4, 1).next_place == LogPlace(1, 20)

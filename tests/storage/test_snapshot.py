@@ -110,7 +110,7 @@ def test_many_keys_go_at_once_whether_they_are_there_or_not(bench: Bench, count:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         (
             "UPDATE put_key SET until = until + 1 WHERE id = 2",
@@ -121,11 +121,11 @@ def test_many_keys_go_at_once_whether_they_are_there_or_not(bench: Bench, count:
         ("DELETE FROM put_key WHERE id = 1", "it has 0 definitions and 2 keys of puts, and they are not the 3 written"),
     ],
 )
-def test_a_key_that_is_not_what_was_written_is_refused(bench: Bench, change: str, told: str) -> None:
+def test_a_key_that_is_not_what_was_written_is_refused(bench: Bench, change: str, reported: str) -> None:
     """log case 30."""
     bench.keep(*KEYS)
     bench.db.execute(change)
-    with pytest.raises(StoreUnusableError, match=told):
+    with pytest.raises(StoreUnusableError, match=reported):
         bench.snapshot.verify(bench.db)
 
 

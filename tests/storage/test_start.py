@@ -477,7 +477,7 @@ async def test_a_thousand_single_bits_that_change_are_told_or_harmless(
 async def test_bits_that_change_while_it_runs_reach_nobody(states: States, tmp_path: Path) -> None:
     """log case 24: data that a start does not read."""
     expected = {row.id: row.data for row in states.stopped.contents.messages}
-    random, told = Random(1), 0
+    random, reported = Random(1), 0
     for number in range(10):
         path = as_killed(states.stopped.path, tmp_path / f"{number}")
         store = log_store(path)
@@ -488,14 +488,14 @@ async def test_bits_that_change_while_it_runs_reach_nobody(states: States, tmp_p
         try:
             data = await store.read_data(expected)
         except DataDamagedError as error:
-            told += 1
+            reported += 1
             data = await store.read_data(expected.keys() - error.ids)
         except StoreFailedError:
-            told += 1
+            reported += 1
             data = {}
         assert all(expected[id] == each for id, each in data.items())
         await store.close()
-    assert told >= 5
+    assert reported >= 5
 
 
 # Reading errors

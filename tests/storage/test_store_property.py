@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from broker.storage.log_store import LogStore
 from broker.storage.memory import MemoryStore
-from broker.storage.store import KeyRow, MessageRow, ObjectRow, Rows, Run, Store
+from broker.storage.store import KeyRow, MessageRow, Numbering, ObjectRow, Rows, Store
 from tests.stores import as_killed, carried_over, log_store
 from tests.tries import tries
 
@@ -26,7 +26,7 @@ ids = st.integers(1, 12)
 sizes = st.sampled_from([0, 3, 1024, 1025, 20_000])
 counts = st.integers(0, 5)
 holders = st.sampled_from([0, 0, 0, 7])
-runs = st.builds(Run, st.integers(1, 3), st.integers(1, 99), st.lists(ids, max_size=5, unique=True))
+runs = st.builds(Numbering, st.integers(1, 3), st.integers(1, 99), st.lists(ids, max_size=5, unique=True))
 
 
 @st.composite

@@ -10,7 +10,7 @@ import pytest
 
 from broker.storage import log_store, memory
 from broker.storage.memory import MemoryStore
-from broker.storage.store import DataDamagedError, ObjectRow, Rows, Run, Store, StoreFailedError
+from broker.storage.store import DataDamagedError, Numbering, ObjectRow, Rows, Store, StoreFailedError
 
 from .samples import ARCHIVE, ORDERS, SHIPPING, Contents, contents, key, message, reopened
 
@@ -125,7 +125,7 @@ async def test_a_load_that_is_broken_off_forgets_nothing(store: Store) -> None:
 async def test_messages_are_held_in_the_order_of_their_run(store: Store) -> None:
     rows = [message(id) for id in range(1, 5)]
     await store.write(Rows(inserts=rows))
-    await store.write(Rows(held=[Run(20, 7, [3, 1]), Run(21, 1, [4])]))
+    await store.write(Rows(held=[Numbering(20, 7, [3, 1]), Numbering(21, 1, [4])]))
     assert (await reopened(store)).messages == [
         rows[0]._replace(holder=20, sequence=8),
         rows[1],
@@ -137,23 +137,23 @@ async def test_messages_are_held_in_the_order_of_their_run(store: Store) -> None
 async def test_a_message_comes_with_who_holds_it_or_is_held_in_the_same_batch(store: Store) -> None:
     """A stage, and a claim of messages that had no rows yet."""
     staged = message(1)._replace(holder=21, sequence=1)
-    await store.write(Rows(inserts=[staged, message(2, persistent=0)], held=[Run(20, 5, [2])]))
+    await store.write(Rows(inserts=[staged, message(2, persistent=0)], held=[Numbering(20, 5, [2])]))
     claimed = message(2, persistent=0)._replace(holder=20, sequence=5)
     assert (await reopened(store)).messages == [staged, claimed]
 
 
 async def test_a_backout_releases_a_message_and_leaves_it_its_place(store: Store) -> None:
-    await store.write(Rows(inserts=[message(1)], held=[Run(21, 1, [1])]))
-    await store.write(Rows(placed=[Run(0, 50, [1])]))
+    await store.write(Rows(inserts=[message(1)], held=[Numbering(21, 1, [1])]))
+    await store.write(Rows(placed=[Numbering(0, 50, [1])]))
     assert (await reopened(store)).messages == [message(1)._replace(place=50)]
-    await store.write(Rows(held=[Run(20, 5, [1])]))
+    await store.write(Rows(held=[Numbering(20, 5, [1])]))
     assert (await reopened(store)).messages == [message(1)._replace(place=50, holder=20, sequence=5)]
     await store.write(Rows(backouts=[(1, 3)]))
     assert (await reopened(store)).messages == [message(1)._replace(place=50, backout_count=3)]
 
 
 async def test_a_mark_leaves_a_message_to_who_holds_it(store: Store) -> None:
-    await store.write(Rows(inserts=[message(1)], held=[Run(20, 5, [1])]))
+    await store.write(Rows(inserts=[message(1)], held=[Numbering(20, 5, [1])]))
     await store.write(Rows(hardened=[1]))
     assert (await reopened(store)).messages == [message(1)._replace(holder=20, sequence=5, hardened=1)]
 
@@ -249,7 +249,7 @@ async def test_a_publication_of_any_length_has_its_places_in_order(store: Store)
     rows = [message(id)._replace(holder=21, sequence=id) for id in range(1, 2001)]
     await store.write(Rows(inserts=rows[:1500]))
     await store.write(Rows(inserts=rows[1500:]))
-    await store.write(Rows(placed=[Run(0, 10_000, [*range(1001, 2001), *range(1, 1001)])]))
+    await store.write(Rows(placed=[Numbering(0, 10_000, [*range(1001, 2001), *range(1, 1001)])]))
     found = (await reopened(store)).messages
     assert [row.place for row in found] == [*range(11_000, 12_000), *range(10_000, 11_000)]
     assert {(row.holder, row.sequence) for row in found} == {(0, 0)}

@@ -15,7 +15,7 @@ from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log_store import LogStore
 from broker.storage.snapshot import database, upgrade
 from broker.storage.snapshot.checks import Checks
-from broker.storage.store import Rows, Run, StoreFullError, StoreUnusableError
+from broker.storage.store import Numbering, Rows, StoreFullError, StoreUnusableError
 from broker.storage.tools.recover import recover
 from broker.storage.tools.verify import verify
 from tests.stores import log_store
@@ -65,7 +65,7 @@ async def test_it_is_upgraded_at_its_first_start_and_says_so(data: Path, caplog:
     warnings = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert warnings == [f"store upgraded path={data / DATABASE}: an older release cannot use it any more"]
     await store.write(
-        Rows(held=[Run(20, 1, [2])], placed=[Run(0, 50, [1])], handled=[(1, 2, b"failed")], keys=[key(1)])
+        Rows(held=[Numbering(20, 1, [2])], placed=[Numbering(0, 50, [1])], handled=[(1, 2, b"failed")], keys=[key(1)])
     )
     changed = [
         OLD.messages[0]._replace(place=50, backout_count=2, handling=b"failed"),

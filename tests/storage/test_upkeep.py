@@ -26,7 +26,7 @@ from broker.storage.log.manifest import ManifestFile
 from broker.storage.log.record import HEADER_BYTES, pack
 from broker.storage.snapshot.database import Snapshot
 from broker.storage.snapshot.errors import StoreBusyError
-from broker.storage.store import Rows, Run, StoreFailedError, StoreFullError
+from broker.storage.store import Numbering, Rows, StoreFailedError, StoreFullError
 from broker.testing import VirtualClock
 from tests.stores import SMALL, as_killed, carried_over, log_store, settled
 
@@ -446,9 +446,9 @@ async def test_a_carry_over_that_finds_no_room_makes_the_store_full_until_one_go
         with pytest.raises(StoreFullError):
             await disk_store.write(grows)
     with pytest.raises(StoreFullError):
-        await disk_store.write(Rows(held=[Run(20, 1, [1003])]))
+        await disk_store.write(Rows(held=[Numbering(20, 1, [1003])]))
     await disk_store.write(Rows(removals=[1000], hardened=[1001], backouts=[(1002, 1)]))
-    await disk_store.write(Rows(placed=[Run(0, 9000, [1004])], states=[ARCHIVE]))
+    await disk_store.write(Rows(placed=[Numbering(0, 9000, [1004])], states=[ARCHIVE]))
     full.inserts = False
     await passed(disk_store, clock, 2, 1)
     assert (snap(disk_store), disk_store.status()["full"]) == (3, True)
@@ -470,10 +470,10 @@ async def test_claims_of_what_is_in_the_snapshot_are_carried_over_before_they_ne
     await carried_over(disk_store)
     ids = [row.id for number in (1, 2, 3) for row in batch(number, count=100).inserts]
     limit = disk_store._upkeep._changes_max * 3
-    await disk_store.write(Rows(held=[Run(20, 1, ids[: limit - 1])]))
+    await disk_store.write(Rows(held=[Numbering(20, 1, ids[: limit - 1])]))
     await settled(disk_store)
     assert snap(disk_store) == 3
-    await disk_store.write(Rows(held=[Run(20, limit, ids[limit - 1 : limit])]))
+    await disk_store.write(Rows(held=[Numbering(20, limit, ids[limit - 1 : limit])]))
     await settled(disk_store)
     assert snap(disk_store) == 5
     assert sum(row.holder == 20 for row in (await reopened(disk_store)).messages) == limit
@@ -673,14 +673,14 @@ async def test_a_file_that_is_removed_or_replaced_stops_the_store_within_a_secon
     disk_store: LogStore, tmp_path: Path, clock: VirtualClock, how: Callable[[Path], None], name: str
 ) -> None:
     """log case 34."""
-    told: list[StoreFailedError] = []
-    disk_store.watch(told.append)
+    reported: list[StoreFailedError] = []
+    disk_store.watch(reported.append)
     await passed(disk_store, clock, 2, 1)
-    assert told == []
+    assert reported == []
     how(tmp_path / "data" / name)
     await passed(disk_store, clock, 1, 1)
     await asyncio.sleep(0)
-    (failure,) = told
+    (failure,) = reported
     assert f"{tmp_path / 'data' / name} was removed or replaced while the queue manager runs" in str(failure)
     with pytest.raises(StoreFailedError):
         await disk_store.write(batch(1))
@@ -691,12 +691,12 @@ async def test_a_file_that_is_cut_stops_the_store(
     disk_store: LogStore, tmp_path: Path, clock: VirtualClock, name: str
 ) -> None:
     """log case 34."""
-    told: list[StoreFailedError] = []
-    disk_store.watch(told.append)
+    reported: list[StoreFailedError] = []
+    disk_store.watch(reported.append)
     os.truncate(tmp_path / "data" / name, 8192)
     await passed(disk_store, clock, 1, 1)
     await asyncio.sleep(0)
-    assert "has 8192 bytes in place of" in str(told)
+    assert "has 8192 bytes in place of" in str(reported)
 
 
 async def test_a_directory_that_is_moved_away_stops_the_store_and_an_orderly_stop_says_so(
@@ -844,8 +844,8 @@ async def test_a_manifest_that_cannot_name_the_new_database_is_a_failure(
 ) -> None:
     """Journal rule 7: it is not known which one it names; each has everything."""
     await filled_and_drained(disk_store, left=5)
-    told: list[StoreFailedError] = []
-    disk_store.watch(told.append)
+    reported: list[StoreFailedError] = []
+    disk_store.watch(reported.append)
     write = ManifestFile.write
 
     def fails(self: ManifestFile, **changes: Any) -> None:
@@ -856,7 +856,7 @@ async def test_a_manifest_that_cannot_name_the_new_database_is_a_failure(
     with monkeypatch.context() as patch:
         patch.setattr(ManifestFile, "write", fails)
         await shrunk(disk_store, clock)
-    assert "the manifest cannot be written" in str(told)
+    assert "the manifest cannot be written" in str(reported)
     assert len((await reopened(disk_store)).messages) == 5
 
 

@@ -21,7 +21,7 @@ from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log import manifest as manifests
 from broker.storage.snapshot.checks import Checks
 from broker.storage.snapshot.database import PAGE_BYTES
-from broker.storage.store import ObjectRow, Rows, Run, StoreUnusableError
+from broker.storage.store import Numbering, ObjectRow, Rows, StoreUnusableError
 from broker.storage.tools import reading
 from broker.storage.tools.naming import Naming
 from broker.storage.tools.verify import verify
@@ -143,16 +143,16 @@ def test_a_bit_that_changes_what_a_start_gives_is_found(history: History, tmp_pa
     chance = random.Random(name)
     size = (data / name).stat().st_size
     orderly = not (data / "evermq-1.db-wal").exists()
-    told = 0
+    reported = 0
     for _ in range(25):
         shutil.copytree(data, copy)
         change(copy / name, chance.randrange(size), bit=chance.randrange(8))
         if findings(copy):
-            told += 1
+            reported += 1
         else:
             assert started(copy) == history.after(250)
         shutil.rmtree(copy)
-    assert told or name != "evermq-1.db" or not orderly  # The others are full of what does not count.
+    assert reported or name != "evermq-1.db" or not orderly  # The others are full of what does not count.
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -196,8 +196,8 @@ def test_a_log_that_lacks_batches_is_told(tmp_path: Path) -> None:
     stored(tmp_path / "data", crashed=True)
     found = place_of(240, tmp_path / "data")
     change(tmp_path / "data" / f"log.{found.file}", found.block * 4096 + 60)
-    (told,) = findings(tmp_path / "data")
-    assert "it ends at batch 239 and has held 250; 11 batches are missing or cut off" in told
+    (reported,) = findings(tmp_path / "data")
+    assert "it ends at batch 239 and has held 250; 11 batches are missing or cut off" in reported
 
 
 def test_each_row_that_was_changed_is_told(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_each_row_that_was_changed_is_told(tmp_path: Path) -> None:
         ((put,),) = db.execute("SELECT id FROM put_key ORDER BY id DESC LIMIT 1")
         db.execute("UPDATE put_key SET digest = x'00' WHERE id = ?", (put,))
         db.execute("DELETE FROM put_key WHERE id = (SELECT min(id) FROM put_key)")
-    told = "\n".join(findings(tmp_path / "data"))
+    reported = "\n".join(findings(tmp_path / "data"))
     for each in (
         f"backout count or the holder of a message is not what was written: ORDERS, MsgId unknown (message {ids[0]})",
         f"descriptor of message {ids[1]} is not what",
@@ -225,7 +225,7 @@ def test_each_row_that_was_changed_is_told(tmp_path: Path) -> None:
         f"the key of the put of message {put} is not what was written",
         "keys of puts, and they are not the",
     ):
-        assert each in told
+        assert each in reported
 
 
 def test_a_message_is_named_by_the_msg_id_of_its_place() -> None:
@@ -244,10 +244,10 @@ async def test_a_body_that_was_changed_is_told_by_queue_and_msg_id(tmp_path: Pat
         await connection.put1("ORDERS", b"a message with a given MsgId", MessageDescriptor(msg_id=b"M" * 24))
     for text in (b"its own making", b"a given MsgId"):
         change_data(tmp_path / "data" / "evermq-1.db", text)
-    told = findings(tmp_path / "data")
-    assert len(told) == 2
-    assert f"the data of a message is missing or not what was put: ORDERS, MsgId {made.md.msg_id.hex()} " in told[0]
-    assert f"ORDERS, MsgId {(b'M' * 24).hex()} " in told[1]
+    reported = findings(tmp_path / "data")
+    assert len(reported) == 2
+    assert f"the data of a message is missing or not what was put: ORDERS, MsgId {made.md.msg_id.hex()} " in reported[0]
+    assert f"ORDERS, MsgId {(b'M' * 24).hex()} " in reported[1]
 
 
 def test_pages_that_cannot_be_read_hide_nothing_behind_them(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_rows_in_a_wrong_order_do_not_lead_back_to_what_was_read(tmp_path: Path)
     data[at + 2 : at + 6] = data[at + 4 : at + 6] + data[at + 2 : at + 4]
     file.write_bytes(data)
     with reading.connected(SystemDisk(file.parent), file.name) as db:
-        database = reading.Database(db, Checks(7))
+        database = reading.DamagedDatabase(db, Checks(7))
         assert [each.row.id for each in islice(database.messages(), 4)] == [1, 3]
         assert database.unreadable == 1
 
@@ -304,13 +304,13 @@ def test_a_definition_whose_number_is_none_is_passed_over(tmp_path: Path) -> Non
         db.execute("UPDATE object SET number = 'text' WHERE name = 'SHIPPING'")
     found = verify(SystemDisk(file.parent))
     assert found.definitions == 2
-    (told,) = found.findings
-    assert "it has 2 definitions and 0 keys of puts, and they are not the 3 written" in told
+    (reported,) = found.findings
+    assert "it has 2 definitions and 0 keys of puts, and they are not the 3 written" in reported
 
 
 @pytest.mark.parametrize(
     "rows",
-    [Rows(removals=[1]), Rows(held=[Run(20, 1, [1])]), Rows(placed=[Run(0, 9, [1])])],
+    [Rows(removals=[1]), Rows(held=[Numbering(20, 1, [1])]), Rows(placed=[Numbering(0, 9, [1])])],
     ids=["got", "held", "placed"],
 )
 def test_a_log_that_changes_what_the_database_lacks_is_told(tmp_path: Path, rows: Rows) -> None:

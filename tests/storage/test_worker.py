@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from broker.storage.disk.disk import DatabaseWorker, Worker
+    from broker.storage.disk.disk import DatabaseWorker, DiskThread
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def disk(tmp_path: Path) -> SystemDisk:
 
 
 @pytest.fixture
-async def worker(disk: SystemDisk) -> AsyncIterator[Worker]:
+async def worker(disk: SystemDisk) -> AsyncIterator[DiskThread]:
     worker = disk.start_worker()
     yield worker
     await worker.close()
@@ -65,7 +65,7 @@ def wait_for(event: threading.Event) -> None:
     assert event.wait(60), "it never came"
 
 
-async def test_work_is_done_in_order_elsewhere_and_each_end_is_told_on_the_loop(worker: Worker) -> None:
+async def test_work_is_done_in_order_elsewhere_and_each_end_is_told_on_the_loop(worker: DiskThread) -> None:
     done: list[tuple[int, Exception | None, threading.Thread]] = []
     worked: list[tuple[int, threading.Thread]] = []
     failure = OSError("no")
@@ -88,13 +88,13 @@ async def test_work_is_done_in_order_elsewhere_and_each_end_is_told_on_the_loop(
     assert (name, thread is here) == ("evermq-log", False)
 
 
-async def test_the_result_or_the_error_of_a_work_is_that_of_the_wait(worker: Worker) -> None:
+async def test_the_result_or_the_error_of_a_work_is_that_of_the_wait(worker: DiskThread) -> None:
     assert await worker.perform(lambda: 7) == 7
     with pytest.raises(OSError, match="no room"):
         await worker.perform(raising(OSError("no room")))
 
 
-async def test_a_work_that_hangs_leaves_the_timers_of_the_loop_alone(worker: Worker) -> None:
+async def test_a_work_that_hangs_leaves_the_timers_of_the_loop_alone(worker: DiskThread) -> None:
     """log case 47: it ends only because a timer fires."""
     loop, fired = asyncio.get_running_loop(), threading.Event()
     hanging = loop.create_future()
@@ -103,7 +103,7 @@ async def test_a_work_that_hangs_leaves_the_timers_of_the_loop_alone(worker: Wor
     assert await hanging is None
 
 
-async def test_a_work_is_done_although_the_task_that_waits_is_cancelled(worker: Worker) -> None:
+async def test_a_work_is_done_although_the_task_that_waits_is_cancelled(worker: DiskThread) -> None:
     begun, may_end, worked = asyncio.Event(), threading.Event(), list[int]()
     loop = asyncio.get_running_loop()
 
@@ -123,22 +123,22 @@ async def test_a_work_is_done_although_the_task_that_waits_is_cancelled(worker: 
 
 
 async def test_a_thread_ends_when_all_that_was_submitted_is_done_and_takes_no_more(disk: SystemDisk) -> None:
-    worker, told = disk.start_worker(), list[int]()
+    worker, reported = disk.start_worker(), list[int]()
 
     def note(number: int, error: Exception | None) -> None:
         assert error is None
-        told.append(number)
+        reported.append(number)
 
     for number in range(10):
         worker.submit(nothing, partial(note, number))
     await worker.close()
-    assert told == list(range(10))
+    assert reported == list(range(10))
     await worker.close()
     with pytest.raises(RuntimeError, match="evermq-log has ended"):
         worker.submit(nothing, told_nothing)
 
 
-async def test_a_thread_that_waits_keeps_no_work_in_memory(worker: Worker) -> None:
+async def test_a_thread_that_waits_keeps_no_work_in_memory(worker: DiskThread) -> None:
     class Record(bytearray):
         """Something that can be seen to go."""
 
@@ -184,7 +184,7 @@ async def test_an_orderly_end_carries_the_log_over(disk: SystemDisk, database: D
 async def test_what_was_not_begun_when_a_connection_is_abandoned_fails_and_writes_nothing(
     disk: SystemDisk, database: DatabaseWorker
 ) -> None:
-    begun, may_end, told = asyncio.Event(), threading.Event(), list[Exception | None]()
+    begun, may_end, reported = asyncio.Event(), threading.Event(), list[Exception | None]()
     loop = asyncio.get_running_loop()
 
     def hang(db: sqlite3.Connection) -> None:
@@ -194,14 +194,14 @@ async def test_what_was_not_begun_when_a_connection_is_abandoned_fails_and_write
     def insert(db: sqlite3.Connection) -> None:
         db.execute("INSERT INTO message VALUES (1)")
 
-    database.submit(hang, told.append)
-    database.submit(insert, told.append)
+    database.submit(hang, reported.append)
+    database.submit(insert, reported.append)
     await begun.wait()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(database.abandon())
         loop.call_soon(may_end.set)
-    assert told[0] is None
-    assert isinstance(told[1], sqlite3.ProgrammingError)
+    assert reported[0] is None
+    assert isinstance(reported[1], sqlite3.ProgrammingError)
     with pytest.raises(ValueError, match="no active connection"):
         await database.perform(insert)
     with sqlite3.connect(disk.path / "evermq-1.db") as other:

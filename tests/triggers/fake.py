@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from broker import Connection
-from broker.interface import Call, Lease, PendingQueue, PendingStarts
+from broker.interface import Call, PendingQueue, PendingStarts, StartLease
 from broker.mqi import MQRC, MQTMC2, MQError
 from broker.testing import VirtualClock
 
@@ -78,11 +78,11 @@ class FakeManager:
         return sum(len(port.leases) for port in self.ports)
 
 
-class FakeTake(Call[list[Lease]]):
+class FakeTake(Call[list[StartLease]]):
     def __init__(self, port: FakePort) -> None:
         super().__init__()
         self.port = port
-        self.leases: list[Lease] = []
+        self.leases: list[StartLease] = []
 
     def abandon(self) -> None:
         self.port.trigger_return([lease.id for lease in self.leases])
@@ -125,7 +125,7 @@ class FakePort:
         self.posted()
         return call
 
-    def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]:
+    def trigger_take(self, q_name: str, limit: int) -> Call[list[StartLease]]:
         call = FakeTake(self)
         queue = self.manager.queues.get(q_name)
         if queue is None:
@@ -133,7 +133,7 @@ class FakePort:
         count = min(queue.pending, limit)
         queue.pending -= count
         trigger = MQTMC2(q_name, queue.process_name, appl_id=queue.appl_id, q_mgr_name="QM1")
-        call.leases = [Lease(next(self.numbers), bytes(trigger)) for _ in range(count)]
+        call.leases = [StartLease(next(self.numbers), bytes(trigger)) for _ in range(count)]
         self.leases.update((lease.id, q_name) for lease in call.leases)
         self.manager.taken.append((self.manager.clock.monotonic(), q_name, count))
         return self._answer(call, call.leases)

@@ -14,22 +14,22 @@ from broker.testing import FaultStore, SeededStore
 
 def submit(store: SeededStore, count: int) -> tuple[list[int], list[int]]:
     """Submit batches without rows; which were durable at once, and, in time, which were told to be."""
-    told: list[int] = []
+    reported: list[int] = []
 
     def tell(number: int) -> None:
-        told.append(number)
+        reported.append(number)
 
     at_once = [number for number in range(count) if store.submit(Rows(), lambda _, number=number: tell(number))]  # type: ignore[misc]
-    return at_once, told
+    return at_once, reported
 
 
 async def test_answers_come_in_their_order() -> None:
-    at_once, told = submit(SeededStore(1), 50)
-    assert told == []
+    at_once, reported = submit(SeededStore(1), 50)
+    assert reported == []
     for _ in range(3 * 50):
         await asyncio.sleep(0)
-    assert told == [number for number in range(50) if number not in at_once]
-    assert 0 < len(told) <= 50
+    assert reported == [number for number in range(50) if number not in at_once]
+    assert 0 < len(reported) <= 50
 
 
 async def turns(seed: int) -> list[int]:

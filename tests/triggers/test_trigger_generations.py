@@ -318,9 +318,13 @@ async def test_a_queue_that_a_worker_serves_is_no_warning(
         assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == []
         manager.served.clear()
         await clock.advance(12)
-    [told] = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert told.getMessage().startswith("no handler serves process ORDERS ")
-    assert (told.__dict__["queue"], told.__dict__["process_name"], told.__dict__["starts"]) == ("ORDERS", "ORDERS", 1)
+    [reported] = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert reported.getMessage().startswith("no handler serves process ORDERS ")
+    assert (reported.__dict__["queue"], reported.__dict__["process_name"], reported.__dict__["starts"]) == (
+        "ORDERS",
+        "ORDERS",
+        1,
+    )
 
 
 async def test_starts_that_another_monitor_takes_are_no_warning(

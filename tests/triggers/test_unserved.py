@@ -31,8 +31,8 @@ async def test_of_a_queue_that_a_worker_serves_it_says_nothing_until_the_worker_
                 await desk.clock.advance(59)
                 assert warned(caplog) == []
             await desk.clock.advance(12)
-            [told] = warned(caplog)
-            assert told.startswith("no handler serves process P (APPLICID blank), which queue Q names")
+            [reported] = warned(caplog)
+            assert reported.startswith("no handler serves process P (APPLICID blank), which queue Q names")
 
 
 async def test_of_a_queue_that_a_program_has_open_it_says_nothing(caplog: pytest.LogCaptureFixture) -> None:

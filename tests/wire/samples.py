@@ -7,6 +7,7 @@ from typing import Any
 
 from broker.interface.batches.columns import NO_MESSAGES, pack
 from broker.interface.claims.claims import (
+    BrowseSelection,
     ConsumerState,
     Cut,
     Publication,
@@ -14,19 +15,18 @@ from broker.interface.claims.claims import (
     Registration,
     Staged,
     UnitName,
-    Wanted,
     Winner,
 )
-from broker.interface.handlers.delivery_answers import Handed, Serving, Taken
+from broker.interface.handlers.delivery_answers import DeliveryAnswer, ServeAnswer, TakeAnswer
 from broker.interface.port import (
-    Delivery,
     Distribution,
-    Lease,
+    GetAnswer,
     Opened,
     PendingQueue,
     PendingStarts,
     Placed,
     PlacedMany,
+    StartLease,
 )
 from broker.mqi import (
     MQCC,
@@ -51,9 +51,9 @@ from broker.mqi import (
 from broker.mqi.delivery_fields import (
     Became,
     Failure,
-    HandlingTerms,
     Outcome,
-    PutTerms,
+    PutExtras,
+    ServiceOptions,
     Settled,
     Settlement,
 )
@@ -73,12 +73,12 @@ GMO = GetMessageOptions(
     options=MQGMO.WAIT | MQGMO.SYNCPOINT, wait_interval=5000, match_options=MQMO.MATCH_CORREL_ID, msg_token=TOKEN
 )
 PLACED = Placed(b"kept", ID, ID, bytes(24), 1, 0, -1, 5, 1, 0)
-DELIVERY = Delivery(b"kept", ID, ID, bytes(24), 1, 0, 0, -1, 5, 1, -1, 0, TOKEN, b"hello", 5, 0, b"properties")
+DELIVERY = GetAnswer(b"kept", ID, ID, bytes(24), 1, 0, 0, -1, 5, 1, -1, 0, TOKEN, b"hello", 5, 0, b"properties")
 UUID = "4c6f7c52-8a6e-4b0e-9a3d-6c1f0f1f2d3e"
 LINEAGE = "9f86d081884c7d65"
 UNIT = UnitName("IMPORT", 7, 3, TOKEN)
 COLUMNS = pack(NO_MESSAGES)
-TERMS = HandlingTerms(
+TERMS = ServiceOptions(
     handler="shop:ship", attempts=None, backoff=(1.0, 10.0), doubles=False, dead_letter="ORDERS.DEAD", rate=50.0
 )
 FAILURE = Failure("ValueError", "no such order", "Traceback ...")
@@ -117,7 +117,7 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.ACKNOWLEDGE: ("acknowledge", (UUID, 7, 300)),
     Verb.RELEASE: ("release", (UUID, 7)),
     Verb.QUEUE_RANGES: ("queue_ranges", (["ORDERS", "BILLS.*"],)),
-    Verb.BROWSE_RANGE: ("browse_range", ("ORDERS", 2**50, 2**51, Wanted(ID, None, None))),
+    Verb.BROWSE_RANGE: ("browse_range", ("ORDERS", 2**50, 2**51, BrowseSelection(ID, None, None))),
     Verb.SINK: ("sink", ("IMPORT",)),
     Verb.STAGE: ("stage", (UNIT, "query", 4096, 0, True, COLUMNS)),
     Verb.PUBLISH: ("publish", ("IMPORT", 7, "query", [Winner(UNIT, 5000), Winner(UNIT._replace(partition=4), 0)])),
@@ -153,7 +153,7 @@ RESULTS: dict[Verb, Any] = {
     Verb.STATUS: {"name": "QM1", "queues": [{"name": "ORDERS", "depth": 3}], "journal": {"lag": 0.5}},
     Verb.TRIGGER_PENDING: PendingStarts(12, [PendingQueue("ORDERS", "MYPROCESS", "handler", 3)]),
     Verb.TRIGGER_WAIT: 13,
-    Verb.TRIGGER_TAKE: [Lease(1, b"TMC    2"), Lease(2, b"TMC    2")],
+    Verb.TRIGGER_TAKE: [StartLease(1, b"TMC    2"), StartLease(2, b"TMC    2")],
     Verb.EXPLAIN: Explanation(
         q_name="ORDERS",
         findings=(
@@ -179,11 +179,14 @@ RESULTS: dict[Verb, Any] = {
     Verb.DISCARD: 3,
     Verb.BROWSE_CUTS: [Cut(2**50 + 7, 7, 0)],
     Verb.RELEASE_WAITING: 5,
-    Verb.SERVE: Serving(3),
+    Verb.SERVE: ServeAnswer(3),
     Verb.STOP_SERVING: 0,
-    Verb.TAKE: Taken(
+    Verb.TAKE: TakeAnswer(
         b"TMC    2",
-        [Handed(17, 1, 6, 0.5, [DELIVERY]), Handed(18, 2, 0, 0.0, [DELIVERY, DELIVERY._replace(deliver_at=1.8e9)])],
+        [
+            DeliveryAnswer(17, 1, 6, 0.5, [DELIVERY]),
+            DeliveryAnswer(18, 2, 0, 0.0, [DELIVERY, DELIVERY._replace(deliver_at=1.8e9)]),
+        ],
     ),
     Verb.SETTLE: [
         Settled(1, Became.GONE),
@@ -209,7 +212,7 @@ ITEMS: dict[Verb, tuple[Any, ...]] = {
 CHECKED = (True, "DISPLAY QLOCAL(*)")
 """The items of an MQSC whose script is to end at its first failure."""
 
-PUT_TERMS = PutTerms(delay=30.0, key=b"42", window=None)
+PUT_TERMS = PutExtras(delay=30.0, key=b"42", window=None)
 TERMED_CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.PUT: ("put", (7, MD, PMO, b"hello", PUT_TERMS)),
     Verb.PUT1: ("put1", (OD, None, PMO, PUT_TERMS, b"hello")),

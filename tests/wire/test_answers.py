@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker.interface.port import Delivery
+from broker.interface.port import GetAnswer
 from broker.mqi import MQRC
 from broker.mqi.replies import joined
 from broker.wire import Verb, WireError, answers
@@ -95,7 +95,7 @@ def test_an_error_comes_out_as_it_went_in(error: MQError) -> None:
         error.message,
         error.records,
     )
-    assert found.message is None or type(found.message) is Delivery
+    assert found.message is None or type(found.message) is GetAnswer
 
 
 @pytest.mark.parametrize("verb", RESULTS)

@@ -141,7 +141,7 @@ LIST = [*od(), [["Q", ""]]]
 
 
 def terms(**changes: object) -> list[Any]:
-    """HandlingTerms as a frame brings them, with these values in them."""
+    """ServiceOptions as a frame brings them, with these values in them."""
     wanted = TERMS._replace(**changes)  # type: ignore[arg-type]  # wrong ones too
     return [list(each) if isinstance(each, tuple) else each for each in wanted]
 

@@ -27,7 +27,7 @@ from triggers.schedule.cron import Cron
 from triggers.schedule.interval import seconds
 from triggers.schedule.periodic import function_name, periodic
 from triggers.schedule.periodic_schedule import Schedule
-from triggers.serving.session import GRACE, Session, bound
+from triggers.serving.session import GRACE, AppSession, bound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from triggers.app.handler import Handler, HandlerOptions
     from triggers.app.middleware import Middleware
     from triggers.app.putting import PutOptions
-    from triggers.app.source import Source
-    from triggers.monitor.connections import Manager
+    from triggers.app.source import AppSource
+    from triggers.monitor.connections import EmbeddedManager
     from triggers.schedule.periodic import Periodic
     from triggers.schedule.periodic_schedule import Missed, Overlap
     from triggers.testing import AppTest
@@ -58,15 +58,15 @@ class App:
     """
 
     def __init__(
-        self, source: str | Path | Manager, *, name: str | None = None, middleware: Sequence[Middleware] = ()
+        self, source: str | Path | EmbeddedManager, *, name: str | None = None, middleware: Sequence[Middleware] = ()
     ) -> None:
-        self.source: Source = source_of(source)
+        self.source: AppSource = source_of(source)
         self.name = name or _module_name(sys._getframe(1).f_globals)
         self.handlers: dict[str, Handler] = {}
         self.middleware = tuple(middleware)
         self.targets: set[str] = set()
         self.periodic: list[Periodic] = []
-        self.running_session: Session | None = None
+        self.running_session: AppSession | None = None
 
     def handler(self, q_name: str, **options: Unpack[HandlerOptions]) -> Callable[[Function], Function]:
         """Make a function the handler of a queue: `@app.handler("ORDERS", retry=Retry(5))`.
@@ -157,7 +157,7 @@ class App:
 
     def _repeat(self, work: Periodic) -> None:
         self.add(work.run)
-        self.add(work.turn)
+        self.add(work.schedule_handler)
         self.periodic.append(work)
 
     def add(self, handler: Handler) -> None:
@@ -168,12 +168,12 @@ class App:
 
     def serve_only(self, q_names: Collection[str]) -> None:
         """Serve these queues alone when the app runs; of periodic work that whose schedule queue is among them."""
-        self.periodic = [work for work in self.periodic if work.turn.q_name in q_names]
+        self.periodic = [work for work in self.periodic if work.schedule_handler.q_name in q_names]
         kept = {*q_names, *(work.run.q_name for work in self.periodic)}
         self.handlers = {name: handler for name, handler in self.handlers.items() if name in kept}
 
     @property
-    def session(self) -> Session:
+    def session(self) -> AppSession:
         """The running app. Raises RuntimeError when it does not run."""
         session = bound.get(_NO_SESSIONS).get(self) or self.running_session
         if session is None:
@@ -183,7 +183,7 @@ class App:
             )
         return session
 
-    def running(self, *, handlers: bool = True, grace: float = GRACE, wait: bool = False) -> Session:
+    def running(self, *, handlers: bool = True, grace: float = GRACE, wait: bool = False) -> AppSession:
         """`async with app.running():` connects, defines queues that are missing, and serves the handlers.
 
         With handlers=False nothing is served here: for a program that puts and requests, while workers handle. When it
@@ -192,7 +192,7 @@ class App:
         is an MQError, such as HOST_NOT_AVAILABLE (2538). Raises NotServableError for a queue that is there and cannot
         be served as it is, RuntimeError when the app runs already.
         """
-        return Session(self, self.source, handlers=handlers, grace=grace, wait=wait)
+        return AppSession(self, self.source, handlers=handlers, grace=grace, wait=wait)
 
     async def start(self, *, handlers: bool = True, grace: float = GRACE, wait: bool = False) -> None:
         """Run as `running` does, from now until `stop`, which may be called in another task: for frameworks and
@@ -284,7 +284,7 @@ class App:
         return SyncApp(self)
 
 
-_NO_SESSIONS: Mapping[App, Session] = {}
+_NO_SESSIONS: Mapping[App, AppSession] = {}
 
 
 def _module_name(names: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from triggers.app.bodies import Reader
 
 
-class Handed(Protocol):
+class HandledDelivery(Protocol):
     """A delivery under a handler, from which arguments are made."""
 
     @property
@@ -43,7 +43,7 @@ class Handed(Protocol):
         """The message at this place of a batch cannot be read: it fails alone."""
 
 
-Binder: TypeAlias = "Callable[[Handed], Any]"
+Binder: TypeAlias = "Callable[[HandledDelivery], Any]"
 
 _NO_ANNOTATION: Final = Parameter.empty
 _LEFT_OUT: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -53,23 +53,23 @@ TAKES: Final = f"""a handler takes, by annotation:
     list[T] with batch=N, Group[T], any of Message, Connection, SyncConnection, Attempt, Tick, TriggerMessage, App"""
 
 
-def _connection(handed: Handed) -> Connection | SyncConnection:
+def _connection(handed: HandledDelivery) -> Connection | SyncConnection:
     return handed.connection
 
 
-def _attempt(handed: Handed) -> Attempt:
+def _attempt(handed: HandledDelivery) -> Attempt:
     return handed.attempt
 
 
-def _trigger(handed: Handed) -> TriggerMessage:
+def _trigger(handed: HandledDelivery) -> TriggerMessage:
     return handed.trigger
 
 
-def _app(handed: Handed) -> object:
+def _app(handed: HandledDelivery) -> object:
     return handed.app
 
 
-def _first(handed: Handed) -> Message:
+def _first(handed: HandledDelivery) -> Message:
     return handed.messages[0]
 
 
@@ -232,7 +232,7 @@ def _single(read: Reader) -> Binder:
 
 
 def _many(read: Reader) -> Binder:
-    def bind(handed: Handed) -> list[Any]:
+    def bind(handed: HandledDelivery) -> list[Any]:
         if len(handed.messages) == 1:
             return [read(handed.messages[0])]
         bodies = []

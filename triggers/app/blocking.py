@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from broker import PutResult
     from triggers.app.app import App
     from triggers.app.putting import PutOptions
-    from triggers.serving.session import Session
+    from triggers.serving.session import AppSession
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class SyncApp:
         return _done(session, session.request(q_name, body, timeout, type))
 
 
-def _done(session: Session, coroutine: Coroutine[Any, Any, T]) -> T:
+def _done(session: AppSession, coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine of a session, while this thread waits, and return its result."""
     handler = portal_here()
     if handler is None or handler.loop is session.portal.loop:
@@ -67,5 +67,5 @@ def _done(session: Session, coroutine: Coroutine[Any, Any, T]) -> T:
     return handler.call(_across(session, coroutine))
 
 
-async def _across(session: Session, coroutine: Coroutine[Any, Any, T]) -> T:
+async def _across(session: AppSession, coroutine: Coroutine[Any, Any, T]) -> T:
     return await session.portal.across(coroutine)

@@ -42,7 +42,7 @@ class UnreadableError(Exception):
     """A body is not what the handler's annotation says. The text has the first errors with their paths, no values."""
 
 
-class Written(NamedTuple):
+class EncodedBody(NamedTuple):
     """A body as a message has it."""
 
     data: bytes
@@ -54,16 +54,16 @@ class Written(NamedTuple):
 _JSON_ALONE: Final[Mapping[str, str]] = {CONTENT_TYPE: JSON}
 
 
-def written(body: object) -> Written:
+def written(body: object) -> EncodedBody:
     """A body to put: bytes as they are, text as MQSTR in UTF-8, all else as JSON with `content_type` and, where its
     class is the program's own, `type`.
 
     Raises TypeError for a number, None and a set, at the top or inside what JSON has no form for; ValueError for NaN.
     """
     if isinstance(body, bytes | bytearray | memoryview):
-        return Written(bytes(body))
+        return EncodedBody(bytes(body))
     if isinstance(body, str):
-        return Written(body.encode(), _STRING, _UTF_8)
+        return EncodedBody(body.encode(), _STRING, _UTF_8)
     own = type(body)
     if is_dataclass(own) or is_model(own):
         properties: Mapping[str, str] = {CONTENT_TYPE: JSON, TYPE: own.__name__}
@@ -74,7 +74,7 @@ def written(body: object) -> Written:
             f"a body is bytes, str, dict, list, a dataclass or a pydantic model, not {own.__name__}: "
             "put a number or None into a dict"
         )
-    return Written(plain_json(body).encode(), _STRING, _UTF_8, properties)
+    return EncodedBody(plain_json(body).encode(), _STRING, _UTF_8, properties)
 
 
 def reader(annotation: Any) -> Reader:
@@ -221,6 +221,6 @@ _decode: Final[Callable[[str], Any]] = json.JSONDecoder(parse_constant=_refuse).
 
 
 def _unreadable(misfit: Misfit) -> UnreadableError:
-    told = [f"{path.removeprefix('.') or 'the body'} {text}" for path, text in misfit.errors[:ERRORS_TOLD]]
-    more = len(misfit.errors) - len(told)
-    return UnreadableError("; ".join([*told, f"and {more} more"] if more > 0 else told))
+    reported = [f"{path.removeprefix('.') or 'the body'} {text}" for path, text in misfit.errors[:ERRORS_TOLD]]
+    more = len(misfit.errors) - len(reported)
+    return UnreadableError("; ".join([*reported, f"and {more} more"] if more > 0 else reported))

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from broker.mqi import HandlingTerms
+from broker.mqi import ServiceOptions
 from triggers.app.arguments import Arguments, arguments_of, in_thread, named, place
 from triggers.app.verdicts import DEFAULT_RETRY, Retry
 
@@ -70,7 +70,7 @@ class Handler:
     function: Callable[..., Any]
     q_name: str
     retry: Retry
-    options: HandlingTerms
+    options: ServiceOptions
     """As they are sent, but for what only the arguments tell."""
     dead_letter: str | None
     concurrency: int
@@ -184,7 +184,7 @@ def _made(function: Callable[..., Any], q_name: str, options: HandlerOptions) ->
         raise ValueError(f"timeout={timeout}: seconds, above 0, or None")
     if not 0 <= batch_wait < math.inf:
         raise ValueError(f"batch_wait={batch_wait}: seconds, 0 or more")
-    sent = HandlingTerms(
+    sent = ServiceOptions(
         handler=named(function),
         attempts=0 if given is None else None if retry.n is None else retry.n + 1,
         backoff=retry.waits,

@@ -427,8 +427,10 @@ def _model(kind: Any, value: object) -> object:
 def _misfit_of(error: Any) -> Misfit:
     if not hasattr(error, "errors"):
         return Misfit(("", f"the model does not take it ({type(error).__name__})"))
-    told = error.errors(include_url=False, include_context=False, include_input=False)
-    return Misfit(*((_path(each["loc"]), each["type"] if each["type"] in _OWN_TEXT else each["msg"]) for each in told))
+    reported = error.errors(include_url=False, include_context=False, include_input=False)
+    return Misfit(
+        *((_path(each["loc"]), each["type"] if each["type"] in _OWN_TEXT else each["msg"]) for each in reported)
+    )
 
 
 def _path(steps: Sequence[int | str]) -> str:

@@ -23,7 +23,7 @@ from broker.mqi import (
     ObjectDescriptor,
     Outcome,
 )
-from triggers.app.bodies import Written, written
+from triggers.app.bodies import EncodedBody, written
 from triggers.app.requests import report_ids
 from triggers.app.tracing import with_context
 from triggers.serving.run import current
@@ -89,7 +89,7 @@ class Owner(Protocol):
     async def connection(self) -> Connection: ...
 
 
-class Puts:
+class AppPuts:
     """Puts for a session. `replies_lost` counts replies that could not be put."""
 
     def __init__(self, owner: Owner) -> None:
@@ -101,13 +101,13 @@ class Puts:
         form = written(body)
         md = described(form, options) if options else _plain(form.format, form.ccsid)
         properties = with_context({**(form.properties or {}), **(options.get("properties") or {})})
-        terms = _terms(options)
+        extras = _extras(options)
         connection, unit = await self._connection(options)
 
         async def put() -> PutResult:
-            return await connection.put1(q_name, form.data, md, unit, properties=properties or None, **terms)
+            return await connection.put1(q_name, form.data, md, unit, properties=properties or None, **extras)
 
-        if unit == _SYNCPOINT or not terms.get("key"):
+        if unit == _SYNCPOINT or not extras.get("key"):
             return await put()
         deadline = self._owner.clock.monotonic() + KEY_WAIT
         pause = _KEY_PAUSE_MIN
@@ -127,14 +127,14 @@ class Puts:
         if "key" in options:
             raise ValueError("put_group: a key is for one message")
         forms = [written(body) for body in bodies]
-        terms = _terms(options)
+        extras = _extras(options)
         results = []
         async with self._unit(options) as connection, connection.open(q_name, MQOO.OUTPUT) as queue:
             for form in forms:
                 md = described(form, options)
                 md.msg_flags = MQMF.LAST_MSG_IN_GROUP if form is forms[-1] else MQMF.MSG_IN_GROUP
                 properties = with_context({**(form.properties or {}), **(options.get("properties") or {})})
-                results.append(await queue.put(form.data, md, _GROUPED, properties=properties or None, **terms))
+                results.append(await queue.put(form.data, md, _GROUPED, properties=properties or None, **extras))
         return results
 
     async def reply(self, run: Run, value: object) -> None:
@@ -222,17 +222,17 @@ class Puts:
             yield own
 
 
-def _terms(options: PutOptions) -> dict[str, Any]:
+def _extras(options: PutOptions) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name in _TERMS}
 
 
 @lru_cache
 def _plain(format: str, ccsid: int) -> MessageDescriptor:
     """The descriptor of messages put without options: one for all, so that the queue manager knows the next again."""
-    return described(Written(b"", format, ccsid), {})
+    return described(EncodedBody(b"", format, ccsid), {})
 
 
-def described(form: Written, options: PutOptions) -> MessageDescriptor:
+def described(form: EncodedBody, options: PutOptions) -> MessageDescriptor:
     """The descriptor of a message. Raises ValueError and TypeError."""
     expiry = options.get("expiry")
     if expiry is not None and not 0 < expiry < math.inf:

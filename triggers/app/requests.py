@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from broker import Connection, Message, Queue
-    from triggers.app.source import Source
+    from triggers.app.source import AppSource
 
-    Reached = Callable[[Callable[[], Awaitable["_Line"]]], Awaitable["_Line"]]
+    Reached = Callable[[Callable[[], Awaitable["_RequestLine"]]], Awaitable["_RequestLine"]]
     """Has a line opened by the queue manager, which is waited for where it is away."""
 
 logger = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ _READ: Final = GetMessageOptions(
 class Requests:
     """The requests of an app that are under way. `late` counts replies that nobody waited for any more."""
 
-    def __init__(self, source: Source, appl_name: str, reached: Reached) -> None:
+    def __init__(self, source: AppSource, appl_name: str, reached: Reached) -> None:
         self.late = 0
         self._source = source
         self._reached = reached
@@ -71,7 +71,7 @@ class Requests:
         self._open: dict[bytes, asyncio.Future[Message]] = {}
         self._prefix = _ID_PREFIX + source.random.randbytes(12)
         self._number = 0
-        self._line: _Line | None = None
+        self._line: _RequestLine | None = None
         self._starting = asyncio.Lock()
 
     def __len__(self) -> int:
@@ -130,8 +130,8 @@ class Requests:
             if self._line is None or self._line.lost:
                 self._line = await self._reached(self._opened)
 
-    async def _opened(self) -> _Line:
-        return await _Line.opened(self._source, self._appl_name, self._got, self._lose)
+    async def _opened(self) -> _RequestLine:
+        return await _RequestLine.opened(self._source, self._appl_name, self._got, self._lose)
 
     def _got(self, message: Message) -> None:
         reply = self._open.pop(message.md.correl_id, None)
@@ -152,7 +152,7 @@ class Requests:
                 )
 
 
-class _Line:
+class _RequestLine:
     """The connection of requests, their queue for replies, and its reader."""
 
     def __init__(self, entered: AbstractAsyncContextManager[Connection], connection: Connection, queue: Queue) -> None:
@@ -164,8 +164,8 @@ class _Line:
 
     @classmethod
     async def opened(
-        cls, source: Source, appl_name: str, got: Callable[[Message], None], lose: Callable[[], None]
-    ) -> _Line:
+        cls, source: AppSource, appl_name: str, got: Callable[[Message], None], lose: Callable[[], None]
+    ) -> _RequestLine:
         entered = source.connect(appl_name)
         connection = await entered.__aenter__()
         try:
@@ -221,8 +221,10 @@ def _checked(reply: Message) -> Message:
     md = reply.md
     if md.msg_type != MQMT.REPORT:
         return reply
-    told = reply.properties.get("evermq.error") or reply.properties.get("evermq.exception")
-    raise RequestError(md.feedback, str(told) if told else f"the request could not be handled: {_reason(md.feedback)}")
+    reported = reply.properties.get("evermq.error") or reply.properties.get("evermq.exception")
+    raise RequestError(
+        md.feedback, str(reported) if reported else f"the request could not be handled: {_reason(md.feedback)}"
+    )
 
 
 def _reason(feedback: int) -> str:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from broker import Connection
-    from triggers.monitor.connections import Manager
+    from triggers.monitor.connections import EmbeddedManager
 
 
-class Source(Protocol):
+class AppSource(Protocol):
     """`embedded`: the queue manager is in this process, and what ends its connections ends the app's work."""
 
     @property
@@ -42,7 +42,7 @@ class Source(Protocol):
     ) -> None: ...
 
 
-def source_of(given: str | Path | Manager) -> Source:
+def source_of(given: str | Path | EmbeddedManager) -> AppSource:
     """The source that is meant: `mq://...` and `mq+unix://...` are URLs, other text is a folder. Raises TypeError."""
     if isinstance(given, str) and "://" in given:
         return UrlSource(given)
@@ -82,7 +82,7 @@ class ManagerSource:
 
     embedded = True
 
-    def __init__(self, manager: Manager, seed: int | None = None) -> None:
+    def __init__(self, manager: EmbeddedManager, seed: int | None = None) -> None:
         self.random = random.Random(seed)
         self._manager = manager
 
@@ -116,7 +116,7 @@ class FolderSource:
         self.clock = Clock()
         self.random = random.Random()
         self._folder = folder
-        self._manager: Manager
+        self._manager: EmbeddedManager
         self._exit = AsyncExitStack()
 
     @asynccontextmanager

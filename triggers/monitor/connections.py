@@ -22,7 +22,7 @@ ENDED: Final = frozenset(
 """The reasons after which a queue manager starts nothing more through this connection."""
 
 
-class Manager(Protocol):
+class EmbeddedManager(Protocol):
     """A queue manager in this process, as it is needed here: `broker.QueueManager` is one."""
 
     @property
@@ -30,7 +30,7 @@ class Manager(Protocol):
     def connect(self, appl_name: str = "") -> Connection: ...
 
 
-async def connected(source: Manager | Connection, appl_name: str) -> Connection:
+async def connected(source: EmbeddedManager | Connection, appl_name: str) -> Connection:
     """A new connection, to be entered. Raises MQError, such as MAX_CONNS_LIMIT_REACHED (2025)."""
     if isinstance(source, Connection):
         return await source.connect(appl_name)

@@ -59,7 +59,7 @@ from triggers.monitor.launch import stopped
 from triggers.monitor.loadset import Loadset
 from triggers.monitor.poison import PoisonGuard
 from triggers.monitor.retries import RETRY_MIN, RetryDelays
-from triggers.monitor.trigger_messages import Unserved, trigger_of
+from triggers.monitor.trigger_messages import UnservedMessage, trigger_of
 from triggers.serving.calling import called
 from triggers.serving.capacity import Capacity
 
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
     from broker import Message, Queue
     from triggers.monitor.commands import Commands
-    from triggers.monitor.connections import Manager
+    from triggers.monitor.connections import EmbeddedManager
     from triggers.monitor.handlers import Handlers
     from triggers.monitor.process import HandlerFunction
 
@@ -135,7 +135,7 @@ class InitiationMonitor(Lifetime):
 
     def __init__(  # noqa: PLR0913  # each a choice of the caller
         self,
-        source: Manager | Connection,
+        source: EmbeddedManager | Connection,
         q_name: str = DEFAULT_INITIATION_QUEUE,
         handlers: Iterable[ModuleType | str] = (),
         *,
@@ -263,11 +263,11 @@ class InitiationMonitor(Lifetime):
             elif trigger.appl_type == MQAT.TPF and self._loadset.given:
                 await self._handler(trigger, slot, message)
             else:
-                raise Unserved(MQFB.APPL_TYPE_ERROR, f"APPLTYPE {trigger.appl_type} is not served here")
-        except Unserved as unserved:
+                raise UnservedMessage(MQFB.APPL_TYPE_ERROR, f"APPLTYPE {trigger.appl_type} is not served here")
+        except UnservedMessage as unserved:
             await self._bury(slot, message, unserved, MQPMO.SYNCPOINT)
 
-    async def _bury(self, slot: _Slot, message: Message, why: Unserved, options: MQPMO) -> None:
+    async def _bury(self, slot: _Slot, message: Message, why: UnservedMessage, options: MQPMO) -> None:
         logger.warning("a trigger message is not served: queue=%s reason=%d: %s", self.q_name, why.feedback, why)
         self._dead += await slot.dead_letters.bury(message, why.feedback, self.q_name, options)
 
@@ -278,7 +278,7 @@ class InitiationMonitor(Lifetime):
         try:
             line = command_string(trigger, trigger.to_tmc2(slot.connection.q_mgr_name))
         except ValueError as error:
-            raise Unserved(MQFB.TM_ERROR, str(error)) from error
+            raise UnservedMessage(MQFB.TM_ERROR, str(error)) from error
         if not in_background(trigger):
             await self._run_command(trigger, line, commands)
             return
@@ -289,7 +289,7 @@ class InitiationMonitor(Lifetime):
     async def _beside(self, trigger: MQTM, line: bytes, slot: _Slot, message: Message, commands: Commands) -> None:
         try:
             await self._run_command(trigger, line, commands)
-        except Unserved as unserved:
+        except UnservedMessage as unserved:
             await self._bury(slot, message, unserved, MQPMO.NO_SYNCPOINT)
         finally:
             self._in_background.release()
@@ -302,11 +302,15 @@ class InitiationMonitor(Lifetime):
         try:
             code = await run(line, commands.timeout, self._clock)
         except OSError as error:
-            raise Unserved(MQFB.APPL_CANNOT_BE_STARTED, f"no process for {trigger.appl_id!r}: {error}") from error
+            raise UnservedMessage(
+                MQFB.APPL_CANNOT_BE_STARTED, f"no process for {trigger.appl_id!r}: {error}"
+            ) from error
         finally:
             self._capacity.release(trigger.q_name)
         if code in NOT_STARTED:
-            raise Unserved(MQFB.APPL_CANNOT_BE_STARTED, f"the shell cannot start {trigger.appl_id!r}: exit code {code}")
+            raise UnservedMessage(
+                MQFB.APPL_CANNOT_BE_STARTED, f"the shell cannot start {trigger.appl_id!r}: exit code {code}"
+            )
         logger.info("command has ended: queue=%s process=%s code=%d", trigger.q_name, trigger.process_name, code)
 
     # Handlers
@@ -316,7 +320,7 @@ class InitiationMonitor(Lifetime):
         q_name = trigger.q_name
         handler = self._handlers().find(trigger.process_name, trigger.appl_id)
         if handler is None:
-            raise Unserved(
+            raise UnservedMessage(
                 MQFB.APPL_CANNOT_BE_STARTED,
                 f"no handler serves process {trigger.process_name} (APPLICID {trigger.appl_id or 'blank'})",
             )

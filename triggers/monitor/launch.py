@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from broker import Clock, Connection, TriggerStart
-    from triggers.monitor.connections import Manager
+    from triggers.monitor.connections import EmbeddedManager
     from triggers.monitor.process import HandlerFunction
     from triggers.monitor.retries import Retries
     from triggers.serving.capacity import Capacity
@@ -53,7 +53,7 @@ class Launcher:
 
     def __init__(
         self,
-        source: Manager | Connection,
+        source: EmbeddedManager | Connection,
         capacity: Capacity,
         retries: Retries,
         clock: Clock,

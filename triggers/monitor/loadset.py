@@ -53,7 +53,7 @@ _SHARED: Final = frozenset({"broker", "triggers", "__main__", *sys.stdlib_module
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedModule:
     """A module of the loadset: its file as it was when it was read, and the modules of its package that it imports."""
 
     module: ModuleType
@@ -77,7 +77,7 @@ class Loadset:
         self.given = modules_or_names(given)
         self._names = [each for each in self.given if isinstance(each, str)]
         self._own = frozenset(name.partition(".")[0] for name in self._names) - _SHARED
-        self._loaded: dict[str, Loaded] = {}
+        self._loaded: dict[str, LoadedModule] = {}
         self._tried: dict[str, Fingerprint] = {}
         self.handlers = self._load(())
 
@@ -122,7 +122,7 @@ class Loadset:
     def _owns(self, name: str) -> bool:
         return name.partition(".")[0] in self._own
 
-    def _reached(self) -> Iterator[tuple[str, Loaded]]:
+    def _reached(self) -> Iterator[tuple[str, LoadedModule]]:
         """The modules of their own packages that the named modules import, directly or not, and these themselves."""
         reached: set[str] = set()
         ahead = {name for name in self._names if self._owns(name)}
@@ -135,7 +135,9 @@ class Loadset:
                 continue  # a namespace package, or an extension module
             before = self._loaded.get(name)
             if before is None or before.module is not module:
-                before = Loaded(module, path, _fingerprint_read(module, path), frozenset(self._imports(module, path)))
+                before = LoadedModule(
+                    module, path, _fingerprint_read(module, path), frozenset(self._imports(module, path))
+                )
             yield name, before
             ahead |= before.imports - reached
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
     from broker import TriggerStarts
-    from triggers.monitor.connections import Manager
+    from triggers.monitor.connections import EmbeddedManager
     from triggers.monitor.cuir import CuirExit
 
 logger = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class TriggerMonitor(Lifetime):
 
     def __init__(  # noqa: PLR0913  # each a choice of the caller
         self,
-        source: Manager | Connection,
+        source: EmbeddedManager | Connection,
         handlers: Iterable[ModuleType | str] = (),
         *,
         batch_size: int = 10,

@@ -20,7 +20,7 @@ from triggers.monitor.connections import connected
 
 if TYPE_CHECKING:
     from broker import Connection, Message
-    from triggers.monitor.connections import Manager
+    from triggers.monitor.connections import EmbeddedManager
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class PoisonGuard:
         """Forget the messages that were got: they are gone."""
         self._got.clear()
 
-    async def bury(self, source: Manager | Connection, appl_name: str) -> int:
+    async def bury(self, source: EmbeddedManager | Connection, appl_name: str) -> int:
         """Move what was in the unit that is backed out now, and has reached BOTHRESH (1); how many messages."""
         moved = 0
         got, self._got = self._got, []

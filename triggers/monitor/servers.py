@@ -1,8 +1,9 @@
 """The queues whose processes have handlers that messages are delivered to (`deliver="message"`, "batch", "group").
 
-The trigger monitor serves such a queue from when it first has a start pending: one `Service` a queue, over a connection
-of its own, which then is handed starts and messages together. When the next generation has another handler for it, the
-service takes nothing more and ends what it has with the old code, while the next one takes with the new code already.
+The trigger monitor serves such a queue from when it first has a start pending: one `QueueService` a queue, over a
+connection of its own, which then is handed starts and messages together. When the next generation has another handler
+for it, the service takes nothing more and ends what it has with the old code, while the next one takes with the new
+code already.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from triggers.monitor.connections import ENDED, connected
 from triggers.monitor.process import delivery_of
 from triggers.monitor.retries import RetryDelays
 from triggers.serving.outcomes import OutcomeLog
-from triggers.serving.serving import Service, within
+from triggers.serving.serving import QueueService, within
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from broker import Clock, Connection, PendingQueue
     from triggers.app.handler import Handler
-    from triggers.monitor.connections import Manager
+    from triggers.monitor.connections import EmbeddedManager
     from triggers.monitor.handlers import Handlers
 
 logger = logging.getLogger(__name__)
@@ -35,12 +36,12 @@ _OVER: Final = frozenset({MQRC.UNKNOWN_OBJECT_NAME, MQRC.Q_DELETED, MQRC.OPTION_
 
 
 @dataclass(slots=True, eq=False)
-class _Server:
+class _ServedQueue:
     """A queue that is served."""
 
     queue: PendingQueue
     handler: Handler
-    service: Service | None = None
+    service: QueueService | None = None
     stopped: bool = False
 
     def stop(self) -> None:
@@ -52,12 +53,12 @@ class _Server:
 class Servers:
     """The services of a monitor, by queue."""
 
-    def __init__(self, source: Manager | Connection, clock: Clock) -> None:
+    def __init__(self, source: EmbeddedManager | Connection, clock: Clock) -> None:
         self._source = source
         self._clock = clock
         self._log = OutcomeLog(clock)
-        self._current: dict[str, _Server] = {}
-        self._all: set[_Server] = set()  # with those that end
+        self._current: dict[str, _ServedQueue] = {}
+        self._all: set[_ServedQueue] = set()  # with those that end
         self._idle: asyncio.Event | None = None
 
     @property
@@ -76,7 +77,7 @@ class Servers:
             return
         if server is not None:
             server.stop()
-        server = self._current[queue.q_name] = _Server(queue, handler)
+        server = self._current[queue.q_name] = _ServedQueue(queue, handler)
         self._all.add(server)
         tasks.start_soon(self._run, server, name=f"serve {queue.q_name}")
 
@@ -103,7 +104,7 @@ class Servers:
             self._idle = asyncio.Event()
             await within(self._clock, seconds, self._idle.wait())
 
-    async def _run(self, server: _Server) -> None:
+    async def _run(self, server: _ServedQueue) -> None:
         """Serve a queue until told to stop, or until it is no such queue any more."""
         delays = RetryDelays()
         q_name = server.queue.q_name
@@ -126,11 +127,11 @@ class Servers:
             if not self._all and self._idle is not None:
                 self._idle.set()
 
-    async def _serve(self, server: _Server) -> None:
+    async def _serve(self, server: _ServedQueue) -> None:
         async with await connected(self._source, server.queue.process_name) as connection:
             q_name = server.queue.q_name
             handler = replace(server.handler, q_name=q_name)
-            server.service = Service(connection, handler, self._clock, self._log)
+            server.service = QueueService(connection, handler, self._clock, self._log)
             if server.stopped:
                 return
             await server.service.run(partial(logger.info, "queue is served: queue=%s handler=%s", q_name, handler.name))

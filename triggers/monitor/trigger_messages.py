@@ -13,7 +13,7 @@ _INTEGERS: Final = 0xF
 """The digit of Encoding that is about integers."""
 
 
-class Unserved(Exception):
+class UnservedMessage(Exception):
     """A trigger message that goes to the dead-letter queue. `feedback` is the reason in its header."""
 
     def __init__(self, feedback: MQFB, text: str) -> None:
@@ -30,4 +30,4 @@ def trigger_of(message: Message) -> MQTM:
             raise ValueError(f"the format is {md.format!r}, not {MQFMT.TRIGGER.value!r}")
         return MQTM.from_bytes(message.data, "big" if integers == MQENC.INTEGER_NORMAL else "little")
     except ValueError as error:
-        raise Unserved(MQFB.TM_ERROR, f"no trigger message: {error}") from error
+        raise UnservedMessage(MQFB.TM_ERROR, f"no trigger message: {error}") from error

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from broker import Clock, PutResult, Queue
-    from triggers.app.arguments import Handed
+    from triggers.app.arguments import HandledDelivery
     from triggers.app.handler import Handler, HandlerOptions
-    from triggers.schedule.periodic_schedule import Run, Schedule
+    from triggers.schedule.periodic_schedule import DueRun, Schedule
     from triggers.schedule.tick import Tick
 
 logger = logging.getLogger(__name__)
@@ -43,12 +43,12 @@ _BUSY: Final = frozenset({MQRC.NO_MSG_AVAILABLE, MQRC.OBJECT_IN_USE})
 
 @dataclass(frozen=True, slots=True)
 class Periodic:
-    """A periodic function. `turn` handles its schedule message, `run` its run messages; `at_once`: a schedule that is
-    new begins with a run.
+    """A periodic function. `schedule_handler` handles its schedule message, `run` its run messages; `at_once`: a
+    schedule that is new begins with a run.
     """
 
     schedule: Schedule
-    turn: Handler
+    schedule_handler: Handler
     run: Handler
     at_once: bool = False
 
@@ -72,8 +72,8 @@ def periodic(
     turns, runs = schedule.q_name, run_q_name(schedule.q_name)
     run = handler(function, runs, options, names, last_dead_letter=dead_q_name(runs), tick=_tick)
     turn_options: HandlerOptions = {"retry": TURN_RETRY, "concurrency": 1}
-    turn = handler(_turn(run), turns, turn_options, last_dead_letter=dead_q_name(turns))
-    return Periodic(schedule, turn, run, at_once)
+    schedule_handler = handler(_handler_of(run), turns, turn_options, last_dead_letter=dead_q_name(turns))
+    return Periodic(schedule, schedule_handler, run, at_once)
 
 
 def function_name(function: Callable[..., Any]) -> str:
@@ -81,19 +81,19 @@ def function_name(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__qualname__", type(function).__qualname__)).replace("<locals>.", "")
 
 
-def _tick(handed: Handed) -> Tick:
+def _tick(handed: HandledDelivery) -> Tick:
     try:
         return read_tick(handed.messages[0].data)
     except ValueError as error:
         raise UnreadableError(str(error)) from None
 
 
-def _turn(run: Handler) -> Callable[[Message, Connection], Any]:
+def _handler_of(run: Handler) -> Callable[[Message, Connection], Any]:
     """The handler of a schedule message. What it does is what the message says, whatever this program's code says by
     now: that replaces the message when the program starts.
     """
 
-    async def turn(message: Message, connection: Connection) -> None:
+    async def schedule_handler(message: Message, connection: Connection) -> None:
         try:
             schedule, at = read_schedule(message.data)
         except ValueError as error:
@@ -113,8 +113,8 @@ def _turn(run: Handler) -> Callable[[Message, Connection], Any]:
             )
         await put_schedule(connection, schedule, due.next_at)
 
-    turn.__qualname__ = f"schedule of {run.name}"
-    return turn
+    schedule_handler.__qualname__ = f"schedule of {run.name}"
+    return schedule_handler
 
 
 def _now() -> float:
@@ -124,7 +124,7 @@ def _now() -> float:
     return run.server.clock.time()
 
 
-async def put_run(connection: Connection, q_name: str, schedule: Schedule, run: Run) -> PutResult:
+async def put_run(connection: Connection, q_name: str, schedule: Schedule, run: DueRun) -> PutResult:
     """Put a run message. Where runs are not to overlap and another waits, runs or is to be tried again, the result is
     `duplicate`, and nothing was put.
     """

@@ -57,7 +57,7 @@ class Timetable(Protocol):
         """The last one before this."""
 
 
-class Run(NamedTuple):
+class DueRun(NamedTuple):
     """A run that is due: for which instant, and how many were missed for which there is no other run. One that makes up
     for a missed instant is not left out where runs overlap.
     """
@@ -72,7 +72,7 @@ class Due(NamedTuple):
     instants were missed.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[DueRun, ...]
     next_at: float
     missed: int
 
@@ -116,20 +116,20 @@ class Schedule:
         timetable = self.timetable()
         missed = _missed(timetable, at, now)
         if not missed:
-            return Due((Run(at),), timetable.after(at), 0)
+            return Due((DueRun(at),), timetable.after(at), 0)
         if self.missed == "one":
             latest = missed[-1]
             while (following := timetable.after(latest)) <= now:
                 latest = following
-            return Due((Run(latest, len(missed)),), timetable.after(latest), len(missed))
-        runs = tuple(Run(each, 1, made_up=True) for each in missed) if self.missed == "all" else ()
+            return Due((DueRun(latest, len(missed)),), timetable.after(latest), len(missed))
+        runs = tuple(DueRun(each, 1, made_up=True) for each in missed) if self.missed == "all" else ()
         return Due(runs, timetable.after(missed[-1]), len(missed))
 
     def message(self, at: float) -> str:
         """The data of the delayed schedule message."""
         return json.dumps({**self._fields(), "at": at})
 
-    def run_message(self, run: Run) -> str:
+    def run_message(self, run: DueRun) -> str:
         """The data of a run message."""
         return json.dumps({"app": self.app, "function": self.function, "tz": self.tz, **_run_fields(run)})
 
@@ -144,7 +144,7 @@ class Schedule:
         return {"app": self.app, "function": self.function, **instants, "missed": self.missed, "overlap": self.overlap}
 
 
-def _run_fields(run: Run) -> dict[str, Any]:
+def _run_fields(run: DueRun) -> dict[str, Any]:
     return {"scheduled_at": run.scheduled_at, "missed": run.missed}
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.mqi import MQGMO, MQOO, MQRC, CommandFailedError, MQError
 from triggers.schedule.periodic import put_run
-from triggers.schedule.periodic_schedule import PREFIX, Run, Schedule, read_schedule, run_q_name
+from triggers.schedule.periodic_schedule import PREFIX, DueRun, Schedule, read_schedule, run_q_name
 
 if TYPE_CHECKING:
     from broker import Connection
@@ -20,7 +20,7 @@ class NoScheduleError(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedSchedule:
     """A schedule. `next_at` is the instant of its next run, in seconds since 1970, which has come where nobody serves
     it; `runs` how many run messages wait, run or are to be tried again. `schedule` is None while its schedule message
     is in the hands of who serves it, or is none.
@@ -39,14 +39,14 @@ class Listed:
         return self.q_name.removeprefix(PREFIX) if schedule is None else f"{schedule.app}.{schedule.function}"
 
 
-async def listed(connection: Connection) -> list[Listed]:
+async def listed(connection: Connection) -> list[ListedSchedule]:
     """All schedules, in the order of the names of their queues."""
     queues = await _queues(connection)
     names = sorted(name for name in queues if run_q_name(name) in queues)
     return [await _listed(connection, name, queues) for name in names]
 
 
-async def found(connection: Connection, name: str) -> Listed:
+async def found(connection: Connection, name: str) -> ListedSchedule:
     """The schedule of this name: app and function (`shop.report`), the function alone where it is clear, or the name of
     the queue. Raises NoScheduleError.
     """
@@ -65,7 +65,7 @@ async def found(connection: Connection, name: str) -> Listed:
     raise NoScheduleError(f"there is no schedule {name}; there are: {there}")
 
 
-async def run_now(connection: Connection, schedule: Listed, now: float) -> bool:
+async def run_now(connection: Connection, schedule: ListedSchedule, now: float) -> bool:
     """Put a run message for this moment, whatever the schedule says; its next instant stays. False where runs do not
     overlap and there is one already. Raises NoScheduleError for one that says nothing just now.
     """
@@ -73,11 +73,11 @@ async def run_now(connection: Connection, schedule: Listed, now: float) -> bool:
         raise NoScheduleError(
             f"{schedule.q_name} has no schedule message: its next run is due just now, or it was never registered"
         )
-    placed = await put_run(connection, run_q_name(schedule.q_name), schedule.schedule, Run(now))
+    placed = await put_run(connection, run_q_name(schedule.q_name), schedule.schedule, DueRun(now))
     return not placed.duplicate
 
 
-async def remove(connection: Connection, schedule: Listed) -> None:
+async def remove(connection: Connection, schedule: ListedSchedule) -> None:
     """Delete the queues of a schedule with what is on them, and their processes. Its dead letters stay. A program that
     has the function registers it again when it starts.
 
@@ -90,10 +90,10 @@ async def remove(connection: Connection, schedule: Listed) -> None:
             raise CommandFailedError([process])
 
 
-async def _listed(connection: Connection, q_name: str, queues: dict[str, dict[str, Any]]) -> Listed:
+async def _listed(connection: Connection, q_name: str, queues: dict[str, dict[str, Any]]) -> ListedSchedule:
     schedule, next_at = await _read(connection, q_name)
     runs = queues[run_q_name(q_name)]["CURDEPTH"]
-    return Listed(q_name, schedule, next_at, not queues[q_name]["TRIGGER"], runs)
+    return ListedSchedule(q_name, schedule, next_at, not queues[q_name]["TRIGGER"], runs)
 
 
 async def _read(connection: Connection, q_name: str) -> tuple[Schedule | None, float]:

@@ -114,7 +114,7 @@ def ended(run: Run, settlement: Settlement, settled: Settled | None) -> Ended:
     )
 
 
-class _Shown:
+class _LastShown:
     """The time at which an exception was last shown in full, and how many times it was not since."""
 
     __slots__ = ("at", "unshown")
@@ -129,9 +129,9 @@ class OutcomeLog:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._shown: dict[tuple[str, type[BaseException], str, int], _Shown] = {}
+        self._shown: dict[tuple[str, type[BaseException], str, int], _LastShown] = {}
 
-    def told(self, run: Run, settlement: Settlement, settled: Settled | None) -> None:
+    def reported(self, run: Run, settlement: Settlement, settled: Settled | None) -> None:
         """Write the record of a delivery that has ended."""
         if settled is not None and settled.became == Became.GONE and not logger.isEnabledFor(logging.DEBUG):
             return  # most are done, and the descriptor need not be decoded
@@ -180,7 +180,7 @@ class OutcomeLog:
         if shown is None and len(self._shown) >= KEPT:
             self._shown.pop(next(iter(self._shown)))
         self._shown.pop(kind, None)  # so that the first is the one shown longest ago
-        self._shown[kind] = _Shown(now)
+        self._shown[kind] = _LastShown(now)
         return error, 0 if shown is None else shown.unshown
 
 

@@ -54,13 +54,13 @@ current: ContextVar[Run | None] = ContextVar("evermq_run", default=None)
 _PACKAGE: Final = __name__.partition(".")[0]
 
 
-class Timer(Protocol):
+class Cancellable(Protocol):
     """A timer, as `Clock.call_later` returns it."""
 
     def cancel(self) -> None: ...
 
 
-class Server(Protocol):
+class QueueServer(Protocol):
     """The server of a queue, as a run needs it."""
 
     handler: Handler
@@ -95,11 +95,11 @@ class Run:
         "error", "forgotten", "portal", "server", "task",
     )  # fmt: skip
 
-    def __init__(self, server: Server, delivered: Delivered) -> None:
+    def __init__(self, server: QueueServer, delivered: Delivered) -> None:
         self.server = server
         self.delivered = delivered
         self.task: asyncio.Task[None] | None = None
-        self._timer: Timer | None = None
+        self._timer: Cancellable | None = None
         self.began = server.clock.monotonic()
         self.begun = False
         self.decided: Settlement | None = None
@@ -108,7 +108,7 @@ class Run:
         self.portal: Portal | None = None  # of the thread of a plain function
         self._connection: Connection | None = None
         self._connecting: asyncio.Lock | None = None
-        self._overdue: Timer | None = None
+        self._overdue: Cancellable | None = None
         self._unread: dict[int, UnreadableError] | None = None
 
     # What arguments are made of
@@ -309,9 +309,9 @@ class Run:
         self._decide(outcome.value, failure=failure, timed_out=again)
         self._cancel()
 
-    def _decide(self, outcome: int, **told: Any) -> None:
+    def _decide(self, outcome: int, **reported: Any) -> None:
         """Settle the delivery. Nothing decides after this."""
-        self._settle(Settlement(self.delivered.id, outcome, ran=self._ran(), **told))
+        self._settle(Settlement(self.delivered.id, outcome, ran=self._ran(), **reported))
 
     def _settle(self, settlement: Settlement) -> None:
         if self._timer is not None:

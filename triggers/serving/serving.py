@@ -2,8 +2,8 @@
 
 `App` and the trigger monitor serve queues with it. A worker takes only what it starts at once: no message waits in a
 busy process behind a long one (handlers rule 6.1). Each delivery has one bare task; what holds those tasks, and ends
-them, is `Service.run`. The one thing that may outlive it is a handler that ignores its cancellation for longer than
-`CLEAN_UP`: a stop must not wait for that for ever (handlers rule 9.3).
+them, is `QueueService.run`. The one thing that may outlive it is a handler that ignores its cancellation for longer
+than `CLEAN_UP`: a stop must not wait for that for ever (handlers rule 9.3).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from broker.mqi import MQRC, MQError, Outcome
 from triggers.monitor.connections import ENDED
 from triggers.serving.run import Run
 from triggers.serving.settler import Settler
-from triggers.serving.taker import Taker
+from triggers.serving.taker import TakeTask
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -39,7 +39,7 @@ LOOK: Final = 0.1
 """Seconds between two looks at whether a queue manager that quiesces is gone."""
 
 
-class Service:
+class QueueService:
     """Serves one queue over a connection, from `run` until `stop`, or until the connection ends.
 
     - `log` is told each outcome, `watch` when a handler begins and ends.
@@ -80,7 +80,7 @@ class Service:
         self._settler: Settler
         self._unsettled = 0
         self._task: asyncio.Task[Any] | None = None
-        self._taker: Taker | None = None
+        self._taker: TakeTask | None = None
         self._stopping = False
         self._lost = False
         self.crashed = False
@@ -116,7 +116,7 @@ class Service:
         try:
             async with self._connection.deliveries(self.handler.q_name, options=self.handler.options) as deliveries:
                 self._deliveries = deliveries
-                self._settler = Settler(deliveries, self._told)
+                self._settler = Settler(deliveries, self._reported)
                 if began is not None:
                     began()
                 await self._take_until_stopped(deliveries)
@@ -165,7 +165,7 @@ class Service:
     async def _take_until_stopped(self, deliveries: Deliveries) -> None:
         if self._stopping:
             return
-        self._taker = taker = Taker(
+        self._taker = taker = TakeTask(
             self._take(deliveries), loop=asyncio.get_running_loop(), name=f"take {self.handler.q_name}",
             by_handler=self._cancelled_by, by_end_of_loop=self._loop_ended,
         )  # fmt: skip
@@ -223,7 +223,7 @@ class Service:
         self._lost = True
         for run in list(self.runs):
             if run.decided is None:
-                self._told(run, run.lose(), None)
+                self._reported(run, run.lose(), None)
         self._changed()
 
     # What runs need
@@ -264,12 +264,12 @@ class Service:
             Outcome(run.decided.outcome).name.lower(), self.clock.monotonic() - run.began - run.decided.ran,
         )  # fmt: skip
 
-    def _told(self, run: Run, settlement: Settlement, settled: Settled | None) -> None:
+    def _reported(self, run: Run, settlement: Settlement, settled: Settled | None) -> None:
         """The queue manager has settled a delivery, or nobody knows whether it has."""
         self._unsettled -= 1
         if settled is not None and settled.reason == MQRC.HOBJ_ERROR:
             settled = None
-        self._log.told(run, settlement, settled)
+        self._log.reported(run, settlement, settled)
         self._changed()
 
     def _changed(self) -> None:

@@ -14,18 +14,18 @@ import anyio
 from broker import Portal
 from broker.life import Life
 from broker.mqi import MQRC, MQError
-from broker.unclosed import Place, caller
+from broker.unclosed import SourceLine, caller
 from triggers.app.bodies import reader
 from triggers.app.definitions import NotServableError, define, define_targets, unserved
 from triggers.app.lifetime import leave
 from triggers.app.middleware import around
-from triggers.app.putting import Puts
+from triggers.app.putting import AppPuts
 from triggers.app.requests import Requests
 from triggers.monitor.connections import ENDED
 from triggers.schedule.periodic import register
 from triggers.serving.loop_watch import HandlerWatch
 from triggers.serving.outcomes import OutcomeLog
-from triggers.serving.serving import CLEAN_UP, Service, within
+from triggers.serving.serving import CLEAN_UP, QueueService, within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from broker import Connection
     from triggers.app.app import App
     from triggers.app.handler import Handler
-    from triggers.app.source import Source
+    from triggers.app.source import AppSource
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ RECONNECT_MAX: Final = 5.0
 ANEW_MAX: Final = 60.0
 """Seconds at most until a queue that could not be served any more is tried again."""
 
-bound: ContextVar[Mapping[App, Session]] = ContextVar("evermq_sessions")
+bound: ContextVar[Mapping[App, AppSession]] = ContextVar("evermq_sessions")
 """The sessions that apps have in this context, before the one that they have for all."""
 
 _ANY_REPLY: Any = bytes | str | Any
@@ -62,7 +62,7 @@ _OUT_OF_GROUP: Final = (MQRC.DB2_NOT_AVAILABLE, MQRC.CF_NOT_AVAILABLE)
 """The reasons of a queue manager that is out of its queue-sharing group for now: an app waits until it is back."""
 
 
-class Session:
+class AppSession:
     """Runs an app with connections, time and chance of a source, for as long as its context is entered.
 
     - `handlers`: whether it serves the handlers of the app. What they name is defined in any case.
@@ -76,7 +76,7 @@ class Session:
     def __init__(
         self,
         app: App,
-        source: Source,
+        source: AppSource,
         *,
         handlers: bool = True,
         grace: float = GRACE,
@@ -87,11 +87,11 @@ class Session:
         self.source = source
         self.clock = source.clock
         self.handlers: list[Handler] = []
-        self.services: dict[str, Service] = {}
+        self.services: dict[str, QueueService] = {}
         self.cancelled = 0
         self._taken = 0  # by services that have ended
         self.requests = Requests(source, app.name, self.reached)
-        self.puts = Puts(self)
+        self.puts = AppPuts(self)
         self.log = OutcomeLog(self.clock)
         self._serves = handlers
         self._bind = bind
@@ -100,7 +100,7 @@ class Session:
         self._watch: HandlerWatch | None = None
         self._wait = wait
         self._began = False
-        self._told_away = False
+        self._reported_away = False
         self.portal: Portal
         self._tasks: anyio.abc.TaskGroup
         self._served = asyncio.Event()
@@ -154,7 +154,7 @@ class Session:
         await self._begin(hosted=True)
         return self
 
-    async def open(self, opened_at: Place) -> None:
+    async def open(self, opened_at: SourceLine) -> None:
         """As entering does, without a block to leave: `close` ends it."""
         self._life.opened_at = opened_at
         await self._begin(hosted=False)
@@ -265,9 +265,9 @@ class Session:
                             await self._tell_unserved(connection)
                         for work in self.app.periodic if self._serves else ():
                             await register(connection, work, self.clock)
-                        if self._told_away:
+                        if self._reported_away:
                             logger.warning("%s serves again", self.app.name)
-                            self._told_away = False
+                            self._reported_away = False
                         delay = RECONNECT_MIN
                         await self._serve(connection, task_status)
                         return
@@ -312,8 +312,8 @@ class Session:
 
     def _tell_away(self, error: Exception) -> None:
         """Say once that the queue manager is away."""
-        if not self._told_away:
-            self._told_away = True
+        if not self._reported_away:
+            self._reported_away = True
             logger.warning("%s is not served for now, and tried again for ever: %s", self.app.name, error)
 
     async def _serve(self, connection: Connection, task_status: TaskStatus[None]) -> None:
@@ -357,9 +357,9 @@ class Session:
             delay = min(2 * delay, ANEW_MAX)
             began = None
 
-    def service(self, connection: Connection, handler: Handler) -> Service:
+    def service(self, connection: Connection, handler: Handler) -> QueueService:
         """Make the service of a handler's queue over a connection."""
-        service = Service(connection, handler, self.clock, self.log, owner=self, app=self.app)
+        service = QueueService(connection, handler, self.clock, self.log, owner=self, app=self.app)
         service.replies = self.puts.reply
         service.watch = self._watch
         service.around = self._around
@@ -381,8 +381,8 @@ def lone(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The exception of a group that has only one, or only MQErrors: a lost connection ends all services alike."""
     found: BaseException = group
     while isinstance(found, BaseExceptionGroup):
-        told = found.exceptions
-        if len(told) > 1 and not all(isinstance(each, MQError) for each in told):
+        reported = found.exceptions
+        if len(reported) > 1 and not all(isinstance(each, MQError) for each in reported):
             return found
-        found = told[0]
+        found = reported[0]
     return found

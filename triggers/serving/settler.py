@@ -26,13 +26,13 @@ class Settles(Protocol):
 class Settler:
     """Settles the deliveries of a connection.
 
-    `told` is called for each with the queue manager's answer, or with None where there is none: the line was cut, and
-    the queue manager's word holds, whatever it is (handlers rule 1, row 10).
+    `reported` is called for each with the queue manager's answer, or with None where there is none: the line was cut,
+    and the queue manager's word holds, whatever it is (handlers rule 1, row 10).
     """
 
-    def __init__(self, through: Settles, told: Callable[[Run, Settlement, Settled | None], None]) -> None:
+    def __init__(self, through: Settles, reported: Callable[[Run, Settlement, Settled | None], None]) -> None:
         self._through = through
-        self._told = told
+        self._reported = reported
         self._gathered: list[tuple[Run, Settlement]] = []
         self._calls: set[asyncio.Task[None]] = set()
         self._idle: asyncio.Event | None = None
@@ -65,7 +65,7 @@ class Settler:
         except MQError:
             settled = [None] * len(gathered)
         for (run, settlement), answer in zip(gathered, settled, strict=True):
-            self._told(run, settlement, answer)
+            self._reported(run, settlement, answer)
 
     def _answered(self, call: asyncio.Task[None]) -> None:
         self._calls.discard(call)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _STOPPED = "Event loop stopped before Future completed"
 
 
-class Taker(asyncio.Task[None]):
+class TakeTask(asyncio.Task[None]):
     """`by_handler` is told which handler has cancelled it, `by_end_of_loop` that the loop was ended."""
 
     def __init__(

@@ -26,7 +26,7 @@ from triggers.serving.session import bound
 from triggers.testing.decoding import decoded
 from triggers.testing.failures import TestLog
 from triggers.testing.harness import QUIET_TURNS, Harness
-from triggers.testing.programs import Program
+from triggers.testing.programs import AppProgram
 from triggers.testing.stuck import no_progress
 from triggers.testing.waits import asleep_for, places
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from triggers.app.app import App
     from triggers.app.putting import PutOptions
     from triggers.serving.run import Run
-    from triggers.serving.session import Session
+    from triggers.serving.session import AppSession
     from triggers.testing.failures import Event
 
 PATIENCE: Final = 5.0
@@ -70,9 +70,9 @@ class AppTest:
         self.patience = patience
         self._harness = Harness(seed)
         self._log = TestLog(self._harness.clock)
-        self._client: Program
-        self._worker: Program
-        self._bound: Token[Mapping[App, Session]] | None = None
+        self._client: AppProgram
+        self._worker: AppProgram
+        self._bound: Token[Mapping[App, AppSession]] | None = None
         self._waited_out: object = None
 
     @property
@@ -278,13 +278,13 @@ class AppTest:
 
     async def _start_programs(self) -> None:
         """The test itself puts and requests; the worker is a program of its own."""
-        self._client = Program(self.app, self._harness, self._log, handlers=False)
+        self._client = AppProgram(self.app, self._harness, self._log, handlers=False)
         await self._client.begun()
         await self._start_worker()
         self._bound = bound.set({**bound.get({}), self.app: self._client.session})
 
     async def _start_worker(self) -> None:
-        self._worker = Program(self.app, self._harness, self._log, handlers=True)
+        self._worker = AppProgram(self.app, self._harness, self._log, handlers=True)
         await self._worker.begun()
 
     async def _stop_programs(self, *, kill: bool = False) -> None:

@@ -39,7 +39,7 @@ class TestLog(OutcomeLog):
         self._at = clock.monotonic
         self._collected: list[list[BaseException]] = []
 
-    def told(self, run: Run, settlement: Settlement, settled: Settled | None) -> None:
+    def reported(self, run: Run, settlement: Settlement, settled: Settled | None) -> None:
         """Log, and keep: whatever the level is."""
         self.write(ended(run, settlement, settled))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from broker.mqi import MQError
 from broker.testing import settle
-from triggers.serving.session import Session
+from triggers.serving.session import AppSession
 
 if TYPE_CHECKING:
     from triggers.app.app import App
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from triggers.testing.harness import Harness
 
 
-class Program:
+class AppProgram:
     """A program that runs an app, with its handlers or without, and sees its own session as the app's."""
 
     def __init__(self, app: App, harness: Harness, log: TestLog, *, handlers: bool) -> None:
         self._source = harness.source()
-        self.session = session = Session(app, self._source, handlers=handlers, bind=True)
+        self.session = session = AppSession(app, self._source, handlers=handlers, bind=True)
         session.log = log
         self._clock = harness.clock
         self._serving: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 import broker
-from triggers.testing.waits import Place, outside_of, places
+from triggers.testing.waits import AwaitLine, outside_of, places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,6 +60,6 @@ def _of_thread(run: Run) -> str:
         outer: FrameType | None = frame
         while outer is not None:
             if outer.f_code is code:
-                return f"in a thread at {Place(outer.f_code.co_filename, outer.f_lineno, outer.f_code.co_qualname)}"
+                return f"in a thread at {AwaitLine(outer.f_code.co_filename, outer.f_lineno, outer.f_code.co_qualname)}"
             outer = outer.f_back
     return "in a thread"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-class Place(NamedTuple):
+class AwaitLine(NamedTuple):
     """A line that awaits."""
 
     file: str
@@ -22,10 +22,11 @@ class Place(NamedTuple):
         return f"{self.file}:{self.line} in {self.function}"
 
 
-def places(task: asyncio.Task[Any]) -> list[Place]:
+def places(task: asyncio.Task[Any]) -> list[AwaitLine]:
     """The lines of a task that is suspended, the outermost first; none for one that is over."""
     return [
-        Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname) for frame in _frames(task.get_coro())
+        AwaitLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
+        for frame in _frames(task.get_coro())
     ]
 
 
@@ -38,16 +39,16 @@ def asleep_for(task: asyncio.Task[Any]) -> float:
     return 0.0 if timer is None else float(timer.when() - task.get_loop().time())
 
 
-def outside_of(folders: tuple[str, ...], found: list[Place]) -> Place | None:
+def outside_of(folders: tuple[str, ...], found: list[AwaitLine]) -> AwaitLine | None:
     """The innermost of these lines that is not in one of the folders: where a program waits, not what it waits in."""
     own = [place for place in found if not place.file.startswith(folders)]
     return own[-1] if own else None
 
 
-def thread_place(ident: int) -> Place | None:
+def thread_place(ident: int) -> AwaitLine | None:
     """The line that a thread is at."""
     frame = sys._current_frames().get(ident)
-    return None if frame is None else Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
+    return None if frame is None else AwaitLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
 
 
 def _frames(awaited: Any) -> Iterator[FrameType]:

@@ -50,7 +50,7 @@ class _Frames(asyncio.Protocol):
         self._rest = data[at:]
 
 
-class _Server(_Frames):
+class _EchoServer(_Frames):
     def data_received(self, data: bytes) -> None:
         self._write([msgpack.packb((number, 0)) for number, *_ in self._frames(data)])
 
@@ -87,7 +87,7 @@ class _Client(_Frames):
 
 
 async def serve(ready: Ready) -> Told:
-    server = await asyncio.get_running_loop().create_server(_Server, "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(_EchoServer, "127.0.0.1", 0)
     async with server:
         await ready(port=server.sockets[0].getsockname()[1])
     return {}

@@ -9,7 +9,7 @@ import broker
 from broker.benchmarks.batches import check_depth, check_numbers
 from broker.benchmarks.body import bodies, now
 from broker.benchmarks.daemon import QUEUE
-from broker.benchmarks.workload import Measured, Unit, Workload
+from broker.benchmarks.workload import FigureUnit, Measured, Workload
 from broker.interface.batches.columns import parts_of
 from broker.mqi import MQOO
 
@@ -43,14 +43,14 @@ async def claim_queued(ready: Ready, url: str, size: int, count: int) -> Told:
 
 
 async def _claimed(trial: Trial) -> Measured:
-    told = await trial.alone(claim_queued)
-    return Measured(value=told["rate"], details={"client_us": told["client_us"]})
+    reported = await trial.alone(claim_queued)
+    return Measured(value=reported["rate"], details={"client_us": reported["client_us"]})
 
 
 CLAIM: Final = Workload(
     name="claim",
     title="claim, read as columns and acknowledge queued messages",
-    unit=Unit.PER_SECOND,
+    unit=FigureUnit.PER_SECOND,
     sizes=(256, 2048),
     count=20_000,
     run=_claimed,

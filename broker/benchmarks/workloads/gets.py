@@ -8,7 +8,7 @@ import broker
 from broker.benchmarks.batches import batches, check_depth
 from broker.benchmarks.body import bodies, now
 from broker.benchmarks.daemon import QUEUE
-from broker.benchmarks.workload import Measured, Unit, Workload
+from broker.benchmarks.workload import FigureUnit, Measured, Workload
 from broker.mqi import MQOO
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ async def _through(trial: Trial) -> Measured:
 GET: Final = Workload(
     name="get",
     title="get and commit of queued messages",
-    unit=Unit.PER_SECOND,
+    unit=FigureUnit.PER_SECOND,
     sizes=(256, 2048),
     count=20_000,
     run=_queued,
@@ -70,7 +70,7 @@ GET: Final = Workload(
 PUT_AND_GET: Final = Workload(
     name="put-and-get",
     title="put and get through one queue, two client processes",
-    unit=Unit.PER_SECOND,
+    unit=FigureUnit.PER_SECOND,
     sizes=(256, 2048),
     count=10_000,
     run=_through,

@@ -13,7 +13,7 @@ import broker
 from broker.benchmarks.body import Body, bodies, now
 from broker.benchmarks.child import MeasurementError
 from broker.benchmarks.daemon import ATTRIBUTES, QUEUE
-from broker.benchmarks.workload import Measured, Unit, Workload
+from broker.benchmarks.workload import FigureUnit, Measured, Workload
 from broker.mqi import MQIA, MQOO
 from triggers import App, process
 
@@ -89,8 +89,8 @@ async def handle_in_daemon(ready: Ready, url: str, size: int, count: int) -> Tol
 
 async def _ask(connection: broker.Connection, count: int) -> Sequence[int]:
     await connection.put1(_ASK, str(count))
-    async with connection.open(_TOLD, MQOO.INPUT_SHARED) as told:
-        return json.loads((await told.get(wait=60)).data)  # type: ignore[no-any-return]  # json knows only Any
+    async with connection.open(_TOLD, MQOO.INPUT_SHARED) as reported:
+        return json.loads((await reported.get(wait=60)).data)  # type: ignore[no-any-return]  # json knows only Any
 
 
 async def work(ready: Ready, url: str, size: int, count: int) -> Told:
@@ -148,7 +148,7 @@ DEFINE QLOCAL({QUEUE}) {ATTRIBUTES} TRIGGER TRIGTYPE(EVERY) PROCESS(BENCH) REPLA
 HANDLED: Final = Workload(
     name="handled",
     title="handlers that are handed their message, in the daemon",
-    unit=Unit.PER_SECOND,
+    unit=FigureUnit.PER_SECOND,
     sizes=(256,),
     count=20_000,
     run=_in_daemon,
@@ -164,7 +164,7 @@ DEFINE QLOCAL({_TOLD}) REPLACE
 HANDLED_BY_WORKER: Final = Workload(
     name="handled-worker",
     title="handlers that are handed their message, in a worker process",
-    unit=Unit.PER_SECOND,
+    unit=FigureUnit.PER_SECOND,
     sizes=(256,),
     count=20_000,
     run=_in_worker,

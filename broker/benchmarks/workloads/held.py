@@ -17,7 +17,7 @@ from broker.benchmarks.batches import WAITING, check_depth
 from broker.benchmarks.body import bodies, now
 from broker.benchmarks.child import MeasurementError
 from broker.benchmarks.daemon import ATTRIBUTES, QUEUE
-from broker.benchmarks.workload import Measured, Unit, Workload
+from broker.benchmarks.workload import FigureUnit, Measured, Workload
 from broker.mqi import (
     MQGMO,
     MQMF,
@@ -180,7 +180,7 @@ def _longest(taken: list[tuple[int, int]], begun: int, ended: int) -> float:
 HELD: Final = Workload(
     name="held",
     title="the longest wait of another client, {count} messages",
-    unit=Unit.MILLISECONDS,
+    unit=FigureUnit.MILLISECONDS,
     sizes=(256,),
     count=1_000_000,
     run=_held,

@@ -14,7 +14,7 @@ import broker
 from broker.benchmarks.batches import batches, check_depth
 from broker.benchmarks.body import bodies, now
 from broker.benchmarks.daemon import ATTRIBUTES, QUEUE
-from broker.benchmarks.workload import Measured, Unit, Workload
+from broker.benchmarks.workload import FigureUnit, Measured, Workload
 from broker.mqi import MQOO, MessageDescriptor
 from triggers import process
 
@@ -106,8 +106,8 @@ async def start_watch(connection: Connection) -> None:
 async def longest_hold(connection: Connection) -> float:
     """By how many milliseconds the loop was held at most, since this was asked before."""
     await connection.put1(_MARKS, b"", _UNWRITTEN)
-    async with connection.open(_TOLD, MQOO.INPUT_SHARED) as told:
-        return float((await told.get(wait=_PATIENCE)).data)
+    async with connection.open(_TOLD, MQOO.INPUT_SHARED) as reported:
+        return float((await reported.get(wait=_PATIENCE)).data)
 
 
 async def _measured(trial: Trial) -> Measured:
@@ -118,7 +118,7 @@ async def _measured(trial: Trial) -> Measured:
 HOLD: Final = Workload(
     name="hold",
     title="the longest hold of the daemon's event loop",
-    unit=Unit.MILLISECONDS,
+    unit=FigureUnit.MILLISECONDS,
     sizes=(256, 2048),
     count=30_000,
     run=_measured,

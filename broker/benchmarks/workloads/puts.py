@@ -10,7 +10,7 @@ from broker.benchmarks.batches import OUTSTANDING, check_depth
 from broker.benchmarks.body import bodies, body, now
 from broker.benchmarks.daemon import QUEUE
 from broker.benchmarks.latencies import latencies, median_of
-from broker.benchmarks.workload import Measured, Unit, Workload
+from broker.benchmarks.workload import FigureUnit, Measured, Workload
 from broker.mqi import MQOO
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ async def _singly(trial: Trial) -> Measured:
 PUT_PIPELINED: Final = Workload(
     name="put-pipelined",
     title="durable put, pipelined, 256 outstanding",
-    unit=Unit.PER_SECOND,
+    unit=FigureUnit.PER_SECOND,
     sizes=(256, 2048),
     count=30_000,
     run=_pipelined,
@@ -87,7 +87,7 @@ PUT_PIPELINED: Final = Workload(
 PUT_BY_TASKS: Final = Workload(
     name="put-tasks",
     title="durable put by each of 256 tasks, one at a time",
-    unit=Unit.PER_SECOND,
+    unit=FigureUnit.PER_SECOND,
     sizes=(256, 2048),
     count=20_000,
     run=_by_tasks,
@@ -97,7 +97,7 @@ PUT_BY_TASKS: Final = Workload(
 PUT_SINGLY: Final = Workload(
     name="put-singly",
     title="durable put, one at a time, p50",
-    unit=Unit.MICROSECONDS,
+    unit=FigureUnit.MICROSECONDS,
     sizes=(256, 2048),
     count=500,
     run=_singly,

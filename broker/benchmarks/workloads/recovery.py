@@ -9,7 +9,7 @@ from broker.benchmarks.batches import check_depth
 from broker.benchmarks.body import Body, bodies, now
 from broker.benchmarks.child import MeasurementError
 from broker.benchmarks.daemon import QUEUE
-from broker.benchmarks.workload import Measured, Unit, Workload
+from broker.benchmarks.workload import FigureUnit, Measured, Workload
 from broker.mqi import MQOO
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ async def _recovered(trial: Trial) -> Measured:
 RECOVERY: Final = Workload(
     name="recovery",
     title="first get after kill -9 with {count} messages queued",
-    unit=Unit.MILLISECONDS,
+    unit=FigureUnit.MILLISECONDS,
     sizes=(2048,),
     count=100_000,
     run=_recovered,

@@ -12,7 +12,7 @@ import broker
 from broker.benchmarks.body import Body, bodies, now
 from broker.benchmarks.child import MeasurementError
 from broker.benchmarks.daemon import ATTRIBUTES, QUEUE
-from broker.benchmarks.workload import Measured, Unit, Workload
+from broker.benchmarks.workload import FigureUnit, Measured, Workload
 from broker.mqi import MQOO
 from triggers import process
 
@@ -56,7 +56,7 @@ async def _triggered(trial: Trial) -> Measured:
 TRIGGERED: Final = Workload(
     name="triggered",
     title="triggered handlers, each with a get and a commit",
-    unit=Unit.PER_SECOND,
+    unit=FigureUnit.PER_SECOND,
     sizes=(256,),
     count=5_000,
     run=_triggered,

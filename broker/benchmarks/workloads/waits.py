@@ -11,7 +11,7 @@ from broker.benchmarks.body import Body, body, now
 from broker.benchmarks.child import MeasurementError
 from broker.benchmarks.daemon import ATTRIBUTES, QUEUE
 from broker.benchmarks.latencies import latencies, median_of
-from broker.benchmarks.workload import Measured, Unit, Workload
+from broker.benchmarks.workload import FigureUnit, Measured, Workload
 from broker.mqi import MQGMO, MQOO, GetMessageOptions
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ async def _all(trial: Trial) -> Measured:
 WAKE_UNDER_SYNCPOINT: Final = Workload(
     name="wake-syncpoint",
     title="a blocked get under syncpoint wakes, p50",
-    unit=Unit.MICROSECONDS,
+    unit=FigureUnit.MICROSECONDS,
     sizes=(256,),
     count=500,
     run=_wake_under_syncpoint,
@@ -128,7 +128,7 @@ WAKE_UNDER_SYNCPOINT: Final = Workload(
 WAKE_OUTSIDE_SYNCPOINT: Final = Workload(
     name="wake",
     title="a blocked get outside syncpoint wakes, p50",
-    unit=Unit.MICROSECONDS,
+    unit=FigureUnit.MICROSECONDS,
     sizes=(256,),
     count=500,
     run=_wake_outside_syncpoint,
@@ -138,7 +138,7 @@ WAKE_OUTSIDE_SYNCPOINT: Final = Workload(
 WAITERS: Final = Workload(
     name="waiters",
     title="{count} waiters on as many queues, a message each, all",
-    unit=Unit.MILLISECONDS,
+    unit=FigureUnit.MILLISECONDS,
     sizes=(256,),
     count=_WAITERS,
     run=_all,

@@ -59,8 +59,8 @@ def upgrade_group(dsn: str | None, file: str | None) -> None:
     """
     done = _ask(file, lambda administration: administration.upgrade(), dsn=dsn)
     before, after = done["before"], done["after"]
-    told = f"has version {after}" if before == after else f"had version {before}, and has {after}"
-    say(f"the SQL of the group in schema {done['schema']} {told}")
+    reported = f"has version {after}" if before == after else f"had version {before}, and has {after}"
+    say(f"the SQL of the group in schema {done['schema']} {reported}")
     for name, version in done["older"].items():
         say(f"{name} joined last with version {version}")
 

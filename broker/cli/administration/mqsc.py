@@ -18,7 +18,7 @@ from broker.cli.conversation import no_queue_manager, with_url
 from broker.cli.program import CannotRunError
 from broker.cli.terminal.terminal import write
 from broker.client import connect
-from broker.commands.language.session import QUEUE_MANAGER_NOT_AVAILABLE, Session
+from broker.commands.language.session import QUEUE_MANAGER_NOT_AVAILABLE, ScriptSession
 from broker.mqi import MQError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def mqsc(file: str, *, url: str) -> int:
             connecting = portal.wrap_async_context_manager(connect(url, appl_name="evermq mqsc"))
             connection = stack.enter_context(connecting)
         except MQError as error:
-            refused = Session(url, broker.__version__)
+            refused = ScriptSession(url, broker.__version__)
             write(refused.header() + refused.not_run(QUEUE_MANAGER_NOT_AVAILABLE))
             raise no_queue_manager(url, error) from error
         except ValueError as error:
@@ -51,15 +51,15 @@ def mqsc(file: str, *, url: str) -> int:
             return portal.call(connection.mqsc, command)
 
         if file == "-" and sys.stdin.isatty():
-            session = Session(connection.q_mgr_name, broker.__version__, echo=False)
+            session = ScriptSession(connection.q_mgr_name, broker.__version__, echo=False)
             _run(session, _typed(session, connection.q_mgr_name), send)
         else:
-            session = Session(connection.q_mgr_name, broker.__version__)
+            session = ScriptSession(connection.q_mgr_name, broker.__version__)
             _run(session, stack.enter_context(_source(file)), send)
         return session.exit_code
 
 
-def _run(session: Session, lines: Iterable[str], send: Callable[[str], list[CommandReply]]) -> None:
+def _run(session: ScriptSession, lines: Iterable[str], send: Callable[[str], list[CommandReply]]) -> None:
     """Feed the session with lines and print what it says, up to its summary."""
 
     def answer(commands: list[str]) -> None:
@@ -85,7 +85,7 @@ def _source(file: str) -> contextlib.AbstractContextManager[TextIO]:
     return Path(file).open(encoding="utf-8-sig", errors="replace")
 
 
-def _typed(session: Session, q_mgr_name: str) -> Iterator[str]:
+def _typed(session: ScriptSession, q_mgr_name: str) -> Iterator[str]:
     """The lines that somebody types, with line editing where Python has it, until Ctrl-D."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  # importing it is what gives `input` its line editing

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from broker import Connection
-    from triggers.schedule.schedules import Listed
+    from triggers.schedule.schedules import ListedSchedule
 
 
 @click.group()
@@ -41,7 +41,7 @@ def list_schedules(*, in_json: bool, url: str) -> None:
     found = converse(url, listed)
     if in_json:
         for each in found:
-            print(json.dumps(told(each)))
+            print(json.dumps(reported(each)))
     elif found:
         say("\n".join(table(in_rows(found))))
 
@@ -55,7 +55,7 @@ def pause_schedule(name: str, *, url: str) -> None:
     When it is resumed, what was missed is made up for as the schedule says (missed=).
     """
 
-    async def paused(connection: Connection, schedule: Listed) -> str:
+    async def paused(connection: Connection, schedule: ListedSchedule) -> str:
         await switched(connection, schedule.q_name, on=False)
         return f"{schedule.name} is paused"
 
@@ -68,7 +68,7 @@ def pause_schedule(name: str, *, url: str) -> None:
 def resume_schedule(name: str, *, url: str) -> None:
     """Let NAME come due again."""
 
-    async def resumed(connection: Connection, schedule: Listed) -> str:
+    async def resumed(connection: Connection, schedule: ListedSchedule) -> str:
         await switched(connection, schedule.q_name, on=True)
         return f"{schedule.name} is resumed, next run {moment_of(schedule.next_at)}"
 
@@ -82,7 +82,7 @@ def run_schedule(name: str, *, url: str) -> None:
     """Run NAME at once. Its next run comes when it would have come."""
     from triggers.schedule.schedules import run_now
 
-    async def put(connection: Connection, schedule: Listed) -> str:
+    async def put(connection: Connection, schedule: ListedSchedule) -> str:
         if not await run_now(connection, schedule, time.time()):
             raise SomeFailedError(f"{schedule.name} runs already, or is to be tried again, and its runs do not overlap")
         return f"{schedule.name} is to run now"
@@ -100,14 +100,14 @@ def remove_schedule(name: str, *, url: str) -> None:
     """
     from triggers.schedule.schedules import remove
 
-    async def removed(connection: Connection, schedule: Listed) -> str:
+    async def removed(connection: Connection, schedule: ListedSchedule) -> str:
         await remove(connection, schedule)
         return f"{schedule.name} is removed"
 
     say(_with(url, name, removed))
 
 
-def _with(url: str, name: str, work: Callable[[Connection, Listed], Awaitable[str]]) -> str:
+def _with(url: str, name: str, work: Callable[[Connection, ListedSchedule], Awaitable[str]]) -> str:
     """Do something with the schedule of a name."""
     from triggers.schedule.schedules import NoScheduleError, found
 
@@ -120,7 +120,7 @@ def _with(url: str, name: str, work: Callable[[Connection, Listed], Awaitable[st
     return converse(url, conversation)
 
 
-def told(schedule: Listed) -> dict[str, Any]:
+def reported(schedule: ListedSchedule) -> dict[str, Any]:
     """A schedule as it is written in JSON."""
     said = schedule.schedule
     fields = {
@@ -136,7 +136,7 @@ def told(schedule: Listed) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def in_rows(schedules: Sequence[Listed]) -> list[list[str]]:
+def in_rows(schedules: Sequence[ListedSchedule]) -> list[list[str]]:
     """Schedules as the rows of a table, with its heads."""
     rows = [
         [

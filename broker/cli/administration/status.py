@@ -92,9 +92,9 @@ def about_queue(figures: Mapping[str, Any]) -> Iterator[str]:
     own = _by_new_names(figures["queue"])
     yield from _section(f"queue {own.pop('name')}", own)
     for each in map(_by_new_names, figures["handlers"]):
-        told = {name: value for name, value in each.items() if name not in _OWN_SECTION and value != ""}
+        reported = {name: value for name, value in each.items() if name not in _OWN_SECTION and value != ""}
         yield ""
-        yield from _section(f"handler {each['handler']}".rstrip(), {**told, **_means(each)})
+        yield from _section(f"handler {each['handler']}".rstrip(), {**reported, **_means(each)})
         yield from _crashes([each])
     yield from _consumers(figures["consumers"])
 

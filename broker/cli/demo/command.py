@@ -14,12 +14,12 @@ import click
 
 from broker.cli.conversation import NO_QUEUE_MANAGER, connected, run
 from broker.cli.demo.account import Account
-from broker.cli.demo.daemon import Daemon
+from broker.cli.demo.daemon import DemoDaemon
 from broker.cli.demo.exchange import KEPT, Exchange
 from broker.cli.demo.working import work
 from broker.cli.messages.lines import LINE_BYTES_MAX, Lines
 from broker.cli.program import DONE, SOME_FAILED, CannotRunError, lone
-from broker.cli.signals import heed_signals
+from broker.cli.signals import handle_signals
 from broker.mqi import MQDLH, MQError
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ async def _demonstrated(lines: Lines, data: Path | None) -> Account:
     """Run the lines through a queue manager made for them."""
     account = Account()
     with tempfile.TemporaryDirectory(prefix="evermq-demo-") as folder:
-        daemon = Daemon(Path(folder), data)
+        daemon = DemoDaemon(Path(folder), data)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(heed_signals, name="signals")
+            tasks.start_soon(handle_signals, name="signals")
             await daemon.start(tasks)
             try:
                 await _exchange(daemon.url, Path(folder), lines, account, data)

@@ -37,7 +37,7 @@ handlers = ["broker.cli.demo.handlers"]
 """
 
 
-class Daemon:
+class DemoDaemon:
     """A daemon as a task: `run` starts the child, follows its log, and stops the child when it is cancelled."""
 
     def __init__(self, folder: Path, data: Path | None = None) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from broker import Connection, Message
     from broker.cli.demo.account import Account
-    from broker.cli.messages.lines import Line, Lines
+    from broker.cli.messages.lines import InputLine, Lines
     from broker.mqi import MQError
 
 UNIT_MESSAGES_MAX: Final = 256
@@ -70,7 +70,7 @@ class Exchange:
             await BulkPut(queue, lambda line: self._request(line.number), self._settled).put(self._short_enough(lines))
         self._all_put = True
 
-    async def _short_enough(self, lines: Lines) -> AsyncIterator[Line]:
+    async def _short_enough(self, lines: Lines) -> AsyncIterator[InputLine]:
         async for line in lines:
             if line.data is None:
                 self._account.too_long.append(line.number)
@@ -96,7 +96,7 @@ class Exchange:
         stamp = Stamp(number, microseconds(self._clock.monotonic()))
         return MessageDescriptor(persistence=MQPER.PERSISTENT, correl_id=bytes(stamp), reply_to_q=REPLY_QUEUE)
 
-    def _settled(self, line: Line, error: MQError | None) -> None:
+    def _settled(self, line: InputLine, error: MQError | None) -> None:
         if error is not None:
             self._account.refused[line.number] = str(error)
             return

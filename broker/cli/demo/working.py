@@ -129,15 +129,15 @@ async def _collect(connection: Connection, worked: Worked, until: int) -> None:
                     _done(worked, json.loads(message.data))
                     limit.deadline = anyio.current_time() + STALL_SECONDS_MAX
                 for message in await gathered(dead, _AT_A_TIME, wait=0, options=MQGMO.PROPERTIES_IN_HANDLE):
-                    told = {name: str(value) for name, value in message.properties.items()}
-                    why = f"{told['evermq.attempts']} attempts: {told['evermq.exception']}: {told['evermq.error']}"
+                    about = {name: str(value) for name, value in message.properties.items()}
+                    why = f"{about['evermq.attempts']} attempts: {about['evermq.exception']}: {about['evermq.error']}"
                     worked.dead[json.loads(message.data[MQDLH.SIZE :])["number"]] = why
                 await connection.commit()
 
 
-def _done(worked: Worked, told: dict[str, Any]) -> None:
-    worked.done[told["number"]] += 1
-    worked.again += told["attempt"] > 1
+def _done(worked: Worked, reported: dict[str, Any]) -> None:
+    worked.done[reported["number"]] += 1
+    worked.again += reported["attempt"] > 1
 
 
 async def _look_for_doubles(connection: Connection, worked: Worked) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable
 
     from broker import Queue
-    from broker.cli.messages.lines import Line
+    from broker.cli.messages.lines import InputLine
     from broker.interface.data import Item
     from broker.mqi import MessageDescriptor
 
@@ -35,21 +35,21 @@ class BulkPut:
     def __init__(
         self,
         queue: Queue,
-        describe: Callable[[Line], MessageDescriptor],
-        settled: Callable[[Line, MQError | None], None],
+        describe: Callable[[InputLine], MessageDescriptor],
+        settled: Callable[[InputLine, MQError | None], None],
         options: int = 0,
     ) -> None:
         self._queue = queue
         self._describe = describe
         self._settled = settled
         self._options = options
-        self._room = Room(OUTSTANDING_MAX, OUTSTANDING_BYTES_MAX)
+        self._room = PutRoom(OUTSTANDING_MAX, OUTSTANDING_BYTES_MAX)
         self._reading = anyio.CancelScope()
-        self._lines: deque[Line] = deque()
+        self._lines: deque[InputLine] = deque()
         self._news = anyio.Event()
         self._ended = False
 
-    async def put(self, lines: AsyncIterable[Line]) -> None:
+    async def put(self, lines: AsyncIterable[InputLine]) -> None:
         """Put every line, until the input ends or a put fails; return when all of them have settled."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._read, lines, name="lines")
@@ -64,7 +64,7 @@ class BulkPut:
                     self._room.give(line.length)
                     self._settled(line, None if index < put else error)
 
-    async def _read(self, lines: AsyncIterable[Line]) -> None:
+    async def _read(self, lines: AsyncIterable[InputLine]) -> None:
         with self._reading:
             async for line in lines:
                 await self._room.take(line.length)
@@ -73,7 +73,7 @@ class BulkPut:
         self._ended = True
         self._news.set()
 
-    async def _gathered(self) -> list[Line]:
+    async def _gathered(self) -> list[InputLine]:
         """Return the lines read meanwhile, at least one; none when the input has ended."""
         while not (self._lines or self._ended):
             self._news = anyio.Event()
@@ -82,7 +82,7 @@ class BulkPut:
         self._lines.clear()
         return batch
 
-    async def _put(self, batch: list[Line]) -> tuple[int, MQError | None]:
+    async def _put(self, batch: list[InputLine]) -> tuple[int, MQError | None]:
         """Put the lines of a batch; return how many were put, and the error of the next."""
         messages: list[Item] = []
         for line in batch:
@@ -99,7 +99,7 @@ class BulkPut:
         return len(messages), None
 
 
-class Room:
+class PutRoom:
     """A bound on how much is under way: so many things, and so many bytes unless it is one thing alone.
 
     Only one task takes.

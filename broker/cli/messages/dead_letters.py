@@ -97,11 +97,11 @@ def retry_letters(queue: str, *, everything: bool, to: str, force: bool, url: st
 
     A group goes as a whole. What cannot go stays where it is and is told on standard error, with exit code 10.
     """
-    wanted = _meant(filters, everything=everything)
+    selection = _meant(filters, everything=everything)
 
     async def retried(connection: Connection) -> int:
         async with DeadLetterQueue(connection, queue) as letters:
-            return await _told(letters.retry(wanted, to=to, force=force))
+            return await _reported(letters.retry(selection, to=to, force=force))
 
     return converse(url, retried)
 
@@ -113,11 +113,11 @@ def retry_letters(queue: str, *, everything: bool, to: str, force: bool, url: st
 @with_url
 def purge_letters(queue: str, *, everything: bool, url: str, **filters: Unpack[Filters]) -> int:
     """Discard letters on QUEUE for good."""
-    wanted = _meant(filters, everything=everything)
+    selection = _meant(filters, everything=everything)
 
     async def purged(connection: Connection) -> int:
         async with DeadLetterQueue(connection, queue) as letters:
-            return await _told(letters.purge(wanted))
+            return await _reported(letters.purge(selection))
 
     return converse(url, purged)
 
@@ -139,14 +139,14 @@ def _meant(filters: Filters, *, everything: bool) -> Wanted:
     return _wanted(filters)
 
 
-async def _list(connection: Connection, queue: str | None, wanted: Wanted, *, in_json: bool) -> int:
+async def _list(connection: Connection, queue: str | None, selection: Wanted, *, in_json: bool) -> int:
     for name in await dead_letter_queues(connection) if queue is None else [queue]:
         on = {} if queue else {"dead_letter_queue": name}
         title = "" if queue else name
         async with DeadLetterQueue(connection, name) as letters:
-            async for letter in letters.browse(wanted):
+            async for letter in letters.browse(selection):
                 if in_json:
-                    print(json.dumps({**on, **told(letter)}))
+                    print(json.dumps({**on, **reported(letter)}))
                     continue
                 if title:
                     say(title)
@@ -155,12 +155,12 @@ async def _list(connection: Connection, queue: str | None, wanted: Wanted, *, in
     return DONE
 
 
-async def _show(connection: Connection, queue: str, wanted: Wanted, *, in_json: bool) -> int:
+async def _show(connection: Connection, queue: str, selection: Wanted, *, in_json: bool) -> int:
     shown = 0
     async with DeadLetterQueue(connection, queue) as letters:
-        async for letter in letters.browse(wanted):
+        async for letter in letters.browse(selection):
             if in_json:
-                print(json.dumps({**told(letter), "traceback": letter.traceback, **data_field(letter.data)}))
+                print(json.dumps({**reported(letter), "traceback": letter.traceback, **data_field(letter.data)}))
             else:
                 say(("\n" if shown else "") + "\n".join(lines_of(letter)))
             shown += 1
@@ -169,7 +169,7 @@ async def _show(connection: Connection, queue: str, wanted: Wanted, *, in_json: 
     return DONE if shown else SOME_FAILED
 
 
-async def _told(outcomes: AsyncIterator[Outcome]) -> int:
+async def _reported(outcomes: AsyncIterator[Outcome]) -> int:
     """Tell what became of each letter, and the exit code."""
     moved = stayed = 0
     async for outcome in outcomes:
@@ -185,7 +185,7 @@ async def _told(outcomes: AsyncIterator[Outcome]) -> int:
     return SOME_FAILED if stayed or not moved else DONE
 
 
-def told(letter: DeadLetter) -> dict[str, Any]:
+def reported(letter: DeadLetter) -> dict[str, Any]:
     """Return the fields of a letter, as they are written in JSON, without the empty ones."""
     md, header = letter.md, letter.header
     fields = {
@@ -228,7 +228,7 @@ def line_of(letter: DeadLetter) -> str:
 def lines_of(letter: DeadLetter) -> list[str]:
     """All of a letter: what it says of itself, its own properties, the traceback and the data."""
     named = {name: value for name, value in letter.properties.items() if not name.startswith("evermq.")}
-    fields = {name.replace("_", " "): value for name, value in told(letter).items()}
+    fields = {name.replace("_", " "): value for name, value in reported(letter).items()}
     lines = [f"{name:<14} {value}" for name, value in fields.items()]
     lines += [f"property       {name} = {value!r}" for name, value in named.items()]
     if letter.traceback:

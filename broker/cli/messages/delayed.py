@@ -41,7 +41,7 @@ def list_delayed(queue: str, *, in_json: bool, url: str) -> None:
     found = converse(url, lambda connection: _listed(connection, queue))
     if in_json:
         for each in found:
-            print(json.dumps(_told(each)))
+            print(json.dumps(_reported(each)))
     elif found:
         say("\n".join(table(_in_rows(found))))
 
@@ -116,7 +116,7 @@ async def _cancelled(connection: Connection, name: str, msg_id: bytes | None) ->
     return count
 
 
-def _told(message: Message) -> dict[str, object]:
+def _reported(message: Message) -> dict[str, object]:
     """A message as JSON has it."""
     return {
         "msg_id": message.md.msg_id.hex(),
@@ -135,6 +135,14 @@ def _in_rows(found: Sequence[Message]) -> list[list[str]]:
     rows = [["MSGID", "DELIVER AT", "PRIORITY", "ATTEMPTS", "BYTES"]]
     for message in found:
         due = instant_in_words(message.deliver_at, _in_milliseconds)
-        told = _told(message)
-        rows.append([str(told["msg_id"]), due, str(told["priority"]), str(told["attempts"]), str(told["length"])])
+        reported = _reported(message)
+        rows.append(
+            [
+                str(reported["msg_id"]),
+                due,
+                str(reported["priority"]),
+                str(reported["attempts"]),
+                str(reported["length"]),
+            ]
+        )
     return rows

@@ -16,7 +16,7 @@ from broker.cli.messages.hexadecimal import in_full
 from broker.cli.messages.printing import as_json, as_line
 from broker.cli.program import DONE
 from broker.cli.terminal.escaping import escaped
-from broker.cli.terminal.seconds import Seconds
+from broker.cli.terminal.seconds import SecondsType
 from broker.cli.terminal.terminal import warn
 from broker.mqi import MQGMO, MQGS, MQMO, MQOO, MQRC, MQSS, GetMessageOptions, MQError
 
@@ -30,7 +30,7 @@ UNIT_MESSAGES_MAX: Final = 256
 
 @click.command()
 @click.argument("queue")
-@click.option("--wait", type=Seconds(min=0), default=0.0, metavar="S", help="Wait S seconds for a message.")
+@click.option("--wait", type=SecondsType(min=0), default=0.0, metavar="S", help="Wait S seconds for a message.")
 @click.option("--all", "everything", is_flag=True, help="Get messages until the queue is empty.")
 @click.option("--json", "in_json", is_flag=True, help="One JSON object a message, with its descriptor.")
 @with_url
@@ -52,12 +52,12 @@ def browse(queue: str, *, logical: bool, in_json: bool, in_hex: bool, count: int
     """Print the messages of QUEUE and leave them there."""
     if in_hex and in_json:
         raise click.UsageError("--hex and --json: one of them")
-    show = _Shown(in_json=in_json, in_hex=in_hex)
+    show = _MessageWriter(in_json=in_json, in_hex=in_hex)
     return converse(url, lambda connection: _browse(connection, queue, show, count, logical=logical))
 
 
 async def _get(connection: Connection, name: str, wait: float, *, everything: bool, in_json: bool) -> int:
-    show = _Shown(in_json=in_json)
+    show = _MessageWriter(in_json=in_json)
     async with connection.open(name, MQOO.INPUT_AS_Q_DEF | MQOO.FAIL_IF_QUIESCING) as queue:
         messages = await gathered(queue, UNIT_MESSAGES_MAX if everything else 1, wait)
         if not messages and not everything:
@@ -76,7 +76,7 @@ async def gathered(queue: Queue, limit: int, wait: float, *, options: int = MQGM
     return await _there(queue.get_many(limit, options=options, wait=wait or None))
 
 
-async def _browse(connection: Connection, name: str, show: _Shown, count: int | None, *, logical: bool) -> int:
+async def _browse(connection: Connection, name: str, show: _MessageWriter, count: int | None, *, logical: bool) -> int:
     step = MQGMO.BROWSE_NEXT | MQGMO.FAIL_IF_QUIESCING | show.options
     options = GetMessageOptions(options=step | MQGMO.LOGICAL_ORDER if logical else step, match_options=MQMO.NONE)
     last: Message | None = None
@@ -109,7 +109,7 @@ def _unfinished(message: Message) -> bool:
     return message.group_status == MQGS.MSG_IN_GROUP or message.segment_status == MQSS.SEGMENT
 
 
-class _Shown:
+class _MessageWriter:
     """Writes messages to standard output, in the form asked for. `number` is how many it has written."""
 
     def __init__(self, *, in_json: bool, in_hex: bool = False) -> None:

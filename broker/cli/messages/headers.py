@@ -19,7 +19,7 @@ HEADERS_MAX: Final = 100
 """More of them are not looked for: data that somebody made up may have any number."""
 
 
-class Header(NamedTuple):
+class PrintedHeader(NamedTuple):
     """A structure of so many bytes. `format` says what stands behind it, in integers of `encoding`."""
 
     name: str
@@ -29,7 +29,7 @@ class Header(NamedTuple):
     encoding: int = 0
 
 
-def headers(md: MessageDescriptor, data: bytes) -> Iterator[Header]:
+def headers(md: MessageDescriptor, data: bytes) -> Iterator[PrintedHeader]:
     """The structures at the head of the data, one after the other, as far as they are what their formats say."""
     format, encoding, start = md.format, md.encoding, 0
     for _ in range(HEADERS_MAX):
@@ -44,21 +44,21 @@ def headers(md: MessageDescriptor, data: bytes) -> Iterator[Header]:
         format, encoding = found.format, found.encoding or encoding
 
 
-def _header(format: str, encoding: int, data: bytes) -> Header | None:
+def _header(format: str, encoding: int, data: bytes) -> PrintedHeader | None:
     order = byte_order(encoding)
     match format:
         case MQFMT.DEAD_LETTER_HEADER:
             dlh = MQDLH.from_bytes(data, order)
-            told = {**_fields(dlh), "reason": f"{dlh.reason} {_reason(dlh.reason)}".rstrip()}
-            return Header("MQDLH", told, dlh.SIZE, dlh.format, dlh.encoding)
+            reported = {**_fields(dlh), "reason": f"{dlh.reason} {_reason(dlh.reason)}".rstrip()}
+            return PrintedHeader("MQDLH", reported, dlh.SIZE, dlh.format, dlh.encoding)
         case MQFMT.XMIT_Q_HEADER:
             xqh = MQXQH.from_bytes(data, order)
-            return Header("MQXQH", _fields(xqh), xqh.SIZE, xqh.md.format, xqh.md.encoding)
+            return PrintedHeader("MQXQH", _fields(xqh), xqh.SIZE, xqh.md.format, xqh.md.encoding)
         case MQFMT.RF_HEADER_2:
             rfh2, size = MQRFH2.from_bytes(data, order)
-            return Header("MQRFH2", _fields(rfh2), size, rfh2.format, rfh2.encoding)
+            return PrintedHeader("MQRFH2", _fields(rfh2), size, rfh2.format, rfh2.encoding)
         case MQFMT.TRIGGER:
-            return Header("MQTM", _fields(MQTM.from_bytes(data, order)), len(data))
+            return PrintedHeader("MQTM", _fields(MQTM.from_bytes(data, order)), len(data))
     return None
 
 

@@ -22,7 +22,7 @@ LINE_BYTES_MAX: Final = 100 * 1024 * 1024
 _CHUNK_BYTES: Final = 256 * 1024
 
 
-class Line(NamedTuple):
+class InputLine(NamedTuple):
     """One line: its number from 1, its length in bytes, and its bytes, or None when it is too long to keep."""
 
     number: int
@@ -39,7 +39,7 @@ class LineSplitter:
         self._parts: list[bytes] = []
         self._length = 0
 
-    def feed(self, chunk: bytes) -> Iterator[Line]:
+    def feed(self, chunk: bytes) -> Iterator[InputLine]:
         """The lines that end in this chunk."""
         *ends, rest = chunk.split(b"\n")
         for end in ends:
@@ -47,7 +47,7 @@ class LineSplitter:
             yield self._line()
         self._keep(rest)
 
-    def end(self) -> Iterator[Line]:
+    def end(self) -> Iterator[InputLine]:
         """The last line, if the input did not end in a newline."""
         if self._length:
             yield self._line()
@@ -59,10 +59,10 @@ class LineSplitter:
         elif part:
             self._parts.append(part)
 
-    def _line(self) -> Line:
+    def _line(self) -> InputLine:
         self._number += 1
         data = None if self._length > self._limit else b"".join(self._parts)
-        line = Line(self._number, self._length, data)
+        line = InputLine(self._number, self._length, data)
         self._parts.clear()
         self._length = 0
         return line
@@ -74,7 +74,7 @@ class Lines:
     def __init__(self, descriptor: int, limit: int = LINE_BYTES_MAX) -> None:
         self._descriptor = descriptor
         self._splitter = LineSplitter(limit)
-        self._lines: deque[Line] = deque()
+        self._lines: deque[InputLine] = deque()
         self._ended = False
         # Files and devices are always readable, and the event loop refuses to watch them.
         mode = os.fstat(descriptor).st_mode
@@ -83,7 +83,7 @@ class Lines:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Line:
+    async def __anext__(self) -> InputLine:
         while not self._lines:
             if self._ended:
                 raise StopAsyncIteration
@@ -101,16 +101,16 @@ class Lines:
 class GroupLines:
     """Lines, one of them read ahead: `last` is the number of the last one when that is given, and 0 before."""
 
-    def __init__(self, lines: AsyncIterator[Line]) -> None:
+    def __init__(self, lines: AsyncIterator[InputLine]) -> None:
         self.last = 0
         self._lines = lines
-        self._ahead: Line | None = None
+        self._ahead: InputLine | None = None
         self._begun = False
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Line:
+    async def __anext__(self) -> InputLine:
         line = self._ahead if self._begun else await anext(self._lines, None)
         self._begun = True
         if line is None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker import Connection
-    from broker.cli.messages.lines import Line
+    from broker.cli.messages.lines import InputLine
     from broker.mqi import MessageDescriptor
 
 
@@ -88,7 +88,7 @@ async def _put_one(connection: Connection, name: str, data: bytes, options: Mess
 async def _put_lines(
     connection: Connection, name: str, describe: Callable[[bytes], MessageDescriptor], *, ack: bool
 ) -> int:
-    outcome = _Outcome(ack=ack)
+    outcome = _LinesOutcome(ack=ack)
     async with connection.open(name, MQOO.OUTPUT | MQOO.FAIL_IF_QUIESCING) as queue:
         await BulkPut(queue, lambda line: describe(line.data or b""), outcome.settled).put(Lines(sys.stdin.fileno()))
     return outcome.in_words(name)
@@ -98,16 +98,16 @@ async def _put_group(
     connection: Connection, name: str, describe: Callable[[bytes], MessageDescriptor], *, ack: bool
 ) -> int:
     """All lines or none: a line counts as put when the unit of work is committed."""
-    outcome = _Outcome(ack=ack)
+    outcome = _LinesOutcome(ack=ack)
     lines = GroupLines(Lines(sys.stdin.fileno()))
-    put: list[Line] = []
+    put: list[InputLine] = []
 
-    def member(line: Line) -> MessageDescriptor:
+    def member(line: InputLine) -> MessageDescriptor:
         md = describe(line.data or b"")
         md.msg_flags = MQMF.LAST_MSG_IN_GROUP if line.number == lines.last else MQMF.MSG_IN_GROUP
         return md
 
-    def settled(line: Line, error: MQError | None) -> None:
+    def settled(line: InputLine, error: MQError | None) -> None:
         if error is None:
             put.append(line._replace(data=None))
         else:
@@ -124,21 +124,21 @@ async def _put_group(
     return outcome.in_words(name)
 
 
-class _Outcome:
+class _LinesOutcome:
     """The fate of the lines."""
 
     def __init__(self, *, ack: bool) -> None:
         self._ack = ack
         self._acknowledged = 0
         self._failed = 0
-        self._first: tuple[Line, MQError] | None = None
+        self._first: tuple[InputLine, MQError] | None = None
 
     @property
     def failed(self) -> bool:
         """True if a line was refused."""
         return self._first is not None
 
-    def settled(self, line: Line, error: MQError | None) -> None:
+    def settled(self, line: InputLine, error: MQError | None) -> None:
         if error is not None:
             self._failed += 1
             self._first = self._first or (line, error)

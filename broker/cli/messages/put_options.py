@@ -1,4 +1,4 @@
-"""The options of `evermq put` for a message, and the descriptor and terms that they make."""
+"""The options of `evermq put` for a message, and the descriptor and extra options that they make."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 import click
 
 from broker.cli.terminal.identifier import identifier
-from broker.cli.terminal.seconds import Seconds
+from broker.cli.terminal.seconds import SecondsType
 from broker.mqi import MQEI, MQFMT, MQMT, MQPER, MQPRI, MessageDescriptor
 from broker.mqi.constants.descriptor import UTF_8
 from broker.mqi.structures import DESCRIPTOR_SIZES
@@ -91,7 +91,7 @@ def with_message_options(command: Command) -> Command:
         click.option(
             "--correl-id", callback=identifier, default="", metavar="HEX", help="CorrelId of the messages, hexadecimal."
         ),
-        click.option("--expiry", type=Seconds(min=0.1), metavar="S", help="Discard the messages after S seconds."),
+        click.option("--expiry", type=SecondsType(min=0.1), metavar="S", help="Discard the messages after S seconds."),
         click.option(
             "--priority", type=click.IntRange(0, 9), help="Priority of the messages, instead of the queue's DEFPRTY."
         ),

@@ -18,7 +18,7 @@ from broker.cli.pipeline.spark import (
     with_spark,
 )
 from broker.cli.terminal.progress import show
-from broker.cli.terminal.seconds import Seconds
+from broker.cli.terminal.seconds import SecondsType
 from broker.cli.terminal.terminal import say
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option("--consumer", metavar="NAME", help="Live: claim the messages as NAME, and remove them.")
 @click.option(
     "--wait",
-    type=Seconds(min=0),
+    type=SecondsType(min=0),
     metavar="S",
     help="Live: give a group up when its last message is S seconds old.  [default: 3600]",
 )

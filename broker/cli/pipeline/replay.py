@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from broker.spark.pipelines.replay import Replayed
 
 
-class Options(SourceOptions):
+class ReplayOptions(SourceOptions):
     """The options that are passed on as they are given: besides the target, which messages are wanted."""
 
     since: datetime | None
@@ -77,7 +77,7 @@ def replay(
     audit: str | None,
     no_audit: bool,
     dry_run: bool,
-    **common: Unpack[Options],
+    **common: Unpack[ReplayOptions],
 ) -> None:
     """Put archived messages back onto queues: all of them appear together, in their order, or none.
 

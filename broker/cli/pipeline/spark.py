@@ -148,8 +148,8 @@ _sparing = False
 
 @contextmanager
 def _children_spared() -> Iterator[None]:
-    """A process that is started in this block does not heed orders to end: what sends them to the whole process group,
-    as a service manager does, would have Spark's Java end before the pipeline that uses it.
+    """A process that is started in this block does not handle orders to end: what sends them to the whole process
+    group, as a service manager does, would have Spark's Java end before the pipeline that uses it.
     """
     global _sparing
     _register()
@@ -202,7 +202,7 @@ def orderly_stop() -> Iterator[Stop]:
         show("stopping, when the batch is done; once more to end at once")
         stop.order()
 
-    with _heeded(order, *_ORDERS, signal.SIGINT):
+    with _handled(order, *_ORDERS, signal.SIGINT):
         yield stop
 
 
@@ -213,12 +213,12 @@ def cut_off() -> Iterator[None]:
     def order(number: int, frame: object) -> None:
         raise CannotRunError(f"ended by {signal.Signals(number).name}")
 
-    with _heeded(order, *_ORDERS):
+    with _handled(order, *_ORDERS):
         yield
 
 
 @contextmanager
-def _heeded(order: Callable[[int, object], None], *numbers: signal.Signals) -> Iterator[None]:
+def _handled(order: Callable[[int, object], None], *numbers: signal.Signals) -> Iterator[None]:
     before = {number: signal.signal(number, order) for number in numbers}
     try:
         yield

@@ -50,10 +50,10 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line for a record."""
         fields: dict[str, object] = {"time": _moment(record), "level": record.levelname, "logger": record.name}
-        told = {**fields_of(record), "message": record.getMessage()}
+        reported = {**fields_of(record), "message": record.getMessage()}
         size = MESSAGE_BYTES
         while True:
-            fields |= {name: head(value, size) if isinstance(value, str) else value for name, value in told.items()}
+            fields |= {name: head(value, size) if isinstance(value, str) else value for name, value in reported.items()}
             if traceback := _traceback(record):
                 fields["exception"] = tail(traceback, size)
             line = json.dumps(fields)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _MAX: Final = 2_147_483.0  # what a WaitInterval holds, but for ever
 
 
-class Seconds(click.FloatRange):
+class SecondsType(click.FloatRange):
     """A range of seconds, or `inf`. What is not a number, as Python's `nan`, is in none."""
 
     def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> float:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     State: TypeAlias = tuple[int, int, int] | None
 
 
-class Changes:
+class FileChanges:
     """The files that are watched."""
 
     def __init__(self) -> None:

@@ -28,10 +28,10 @@ class Link:
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._socket.fileno(), self._read)
 
-    def tell(self, **told: Any) -> None:
+    def tell(self, **reported: Any) -> None:
         """Tell the other process. It reads little and at once; what has no room is not told."""
         with suppress(OSError):
-            self._socket.sendall(json.dumps(told).encode() + b"\n")
+            self._socket.sendall(json.dumps(reported).encode() + b"\n")
 
     def close(self) -> None:
         """Harmless when it is closed."""

@@ -24,7 +24,7 @@ _OWN: Final = tuple(Path(__file__).parents[3] / name for name in ("broker", "tri
 """The folders of EverMQ's code."""
 
 
-class Loaded(NamedTuple):
+class LoadedHandlers(NamedTuple):
     """The things that a worker serves: apps by how they are called, and modules that have functions with @process."""
 
     apps: dict[str, App]
@@ -46,9 +46,9 @@ class Loaded(NamedTuple):
                 del self.apps[target]
 
 
-def load_all(targets: Sequence[str], url: str | None, concurrency: int | None) -> Loaded:
+def load_all(targets: Sequence[str], url: str | None, concurrency: int | None) -> LoadedHandlers:
     """Import what is to be served. Raises CannotRunError."""
-    loaded = Loaded({}, [])
+    loaded = LoadedHandlers({}, [])
     for target in targets:
         name, _, attribute = target.partition(":")
         module = _imported(name)

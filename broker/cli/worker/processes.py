@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from broker.cli.program import COULD_NOT_RUN, DONE, SOME_FAILED
-from broker.cli.worker.changes import Changes
+from broker.cli.worker.changes import FileChanges
 from broker.cli.worker.link import Link
 from broker.cli.worker.serving import LEAVE_BEHIND, SIGNALS
 
@@ -48,16 +48,16 @@ KILL_AFTER: Final = 2.0
 """Seconds after which a process that should have left all behind is killed."""
 
 
-class Child:
+class ServingProcess:
     """A process that serves, or is about to."""
 
     def __init__(self, process: Process, end: socket.socket, loaded: asyncio.Event) -> None:
         self.process = process
         self.began = False
-        """It has imported what it serves, and heeds signals."""
+        """It has imported what it serves, and handles signals."""
         self._loaded = loaded
         self.files: list[str] = []
-        self.told: int = 0
+        self.reported: int = 0
         """The number of signals that it was sent."""
         self.ready = asyncio.Event()
         self.to_replace = asyncio.Event()
@@ -83,7 +83,7 @@ class Child:
 
     def signal(self, number: signal.Signals) -> None:
         """Harmless when it has ended."""
-        self.told += 1
+        self.reported += 1
         if self.process.returncode is None:
             try:
                 self.process.send_signal(number)
@@ -98,9 +98,9 @@ class Parent:
         self._settings = settings
         self._count = count
         self._reload = reload
-        self._changes = Changes()
-        self._children: set[Child] = set()
-        self._serving: dict[int, Child] = {}  # by place
+        self._changes = FileChanges()
+        self._children: set[ServingProcess] = set()
+        self._serving: dict[int, ServingProcess] = {}  # by place
         self._signals = 0
         self._code = DONE
         self._stopping = asyncio.Event()
@@ -114,7 +114,7 @@ class Parent:
         """The exit code: the worst of those of the processes that ended in order."""
         with anyio.open_signal_receiver(*SIGNALS) as signals:
             async with anyio.create_task_group() as helpers:
-                helpers.start_soon(self._heed, signals, name="signals")
+                helpers.start_soon(self._handle, signals, name="signals")
                 if self._reload:
                     helpers.start_soon(self._watch_files, name="watch files")
                 async with anyio.create_task_group() as self._tasks:
@@ -162,13 +162,13 @@ class Parent:
             successor = await self._start()
             if await self._is_ready(successor):
                 self._serving[place] = successor
-                if not child.told:
+                if not child.reported:
                     child.signal(signal.SIGTERM)
                 self._tasks.start_soon(self._see_out, child, name=f"see out {child.process.pid}")
             elif not self._stopping.is_set():
                 logger.error("worker process not replaced pid=%d: the new one has not begun", child.process.pid)
 
-    async def _ended_or_to_replace(self, child: Child) -> int | None:
+    async def _ended_or_to_replace(self, child: ServingProcess) -> int | None:
         """Its exit code, or None when it is to be replaced."""
         ending = asyncio.ensure_future(self._ended(child))
         replacing = asyncio.ensure_future(child.to_replace.wait())
@@ -180,7 +180,7 @@ class Parent:
                 ending.cancel()
         return ending.result() if ending.done() and not ending.cancelled() else None
 
-    async def _is_ready(self, child: Child) -> bool:
+    async def _is_ready(self, child: ServingProcess) -> bool:
         """True when it serves, False when it has ended before."""
         ending = asyncio.ensure_future(self._ended(child))
         ready = asyncio.ensure_future(child.ready.wait())
@@ -192,17 +192,17 @@ class Parent:
                 ending.cancel()
         return child.ready.is_set()
 
-    async def _see_out(self, child: Child) -> None:
+    async def _see_out(self, child: ServingProcess) -> None:
         await self._ended(child)
 
-    async def _ended(self, child: Child) -> int:
+    async def _ended(self, child: ServingProcess) -> int:
         code = await child.ended()
         self._children.discard(child)
-        if child.told and code and child.began:
+        if child.reported and code and child.began:
             self._code = max(self._code, code if code > 0 else SOME_FAILED)
         return code
 
-    async def _start(self) -> Child:
+    async def _start(self) -> ServingProcess:
         ours, theirs = socket.socketpair()
         settings = self._settings
         words = [sys.executable, "-m", "broker", "worker", *settings.targets, f"--grace={settings.grace}"]
@@ -222,14 +222,14 @@ class Parent:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        child = Child(process, ours, self._loaded)
+        child = ServingProcess(process, ours, self._loaded)
         self._children.add(child)
         self._tasks.start_soon(self._note, child, name=f"note {process.pid}")
         if self._stopping.is_set():
             child.signal(signal.SIGTERM)
         return child
 
-    async def _note(self, child: Child) -> None:
+    async def _note(self, child: ServingProcess) -> None:
         """Watch the files of a child once it serves."""
         if await self._is_ready(child):
             self._began = True
@@ -237,7 +237,7 @@ class Parent:
 
     # Its end
 
-    async def _heed(self, signals: object) -> None:
+    async def _handle(self, signals: object) -> None:
         async for _ in signals:  # type: ignore[attr-defined]  # which anyio does not name
             self._signals += 1
             if self._signals == 1:
@@ -259,7 +259,7 @@ class Parent:
         self._stopping.set()
         self._loaded.set()
         for child in self._children:
-            if not child.told:
+            if not child.reported:
                 child.signal(signal.SIGTERM)
         after = self._settings.grace + LEAVE_BEHIND + KILL_AFTER
         self._kill_timer = asyncio.get_running_loop().call_later(after, self._kill)

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from broker.cli.worker.loading import Loaded
+    from broker.cli.worker.loading import LoadedHandlers
     from triggers import App
-    from triggers.serving.session import Session
+    from triggers.serving.session import AppSession
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Settings(NamedTuple):
     child: int | None = None
 
 
-def serve(loaded: Loaded, settings: Settings) -> int:
+def serve(loaded: LoadedHandlers, settings: Settings) -> int:
     """Serve until told to end: the exit code. Raises CannotRunError."""
     try:
         return run(Worker(loaded, settings).run)
@@ -86,10 +86,10 @@ def serve(loaded: Loaded, settings: Settings) -> int:
 class Worker:
     """Serves apps and modules in this process."""
 
-    def __init__(self, loaded: Loaded, settings: Settings) -> None:
+    def __init__(self, loaded: LoadedHandlers, settings: Settings) -> None:
         self._loaded = loaded
         self._settings = settings
-        self._sessions: list[Session] = []
+        self._sessions: list[AppSession] = []
         self._monitors: dict[asyncio.Task[Any], TriggerMonitor] = {}
         self._entering: set[asyncio.Task[Any]] = set()
         self._signals = 0
@@ -101,7 +101,7 @@ class Worker:
     async def run(self) -> int:
         """Serve until told to end: the exit code."""
         self._stopping = asyncio.Event()
-        with self._heeding_signals():
+        with self._handling_signals():
             async with anyio.create_task_group() as tasks:
                 if self._settings.child is not None:
                     self._link = Link(self._settings.child, gone=self._stop)
@@ -146,13 +146,13 @@ class Worker:
         """Run a trigger monitor, over one connection after the other."""
         task = asyncio.current_task()
         assert task is not None
-        url, delay, told = self._url(), RECONNECT_MIN, False
+        url, delay, reported = self._url(), RECONNECT_MIN, False
         while not self._stopping.is_set():
             try:
                 async with connect(url, appl_name="evermq worker") as connection:
-                    if told:
+                    if reported:
                         logger.warning("functions with @process are served again")
-                    delay, told = RECONNECT_MIN, False
+                    delay, reported = RECONNECT_MIN, False
                     await self._monitor(task, connection)
             except (HandlerImportError, ValueError) as error:
                 raise CannotRunError(str(error)) from error
@@ -163,9 +163,9 @@ class Worker:
             except MQError as error:
                 if error.reason not in _AWAY:
                     raise CannotRunError(str(error)) from error
-                if not told:
+                if not reported:
                     logger.warning("functions with @process are not served for now, and tried for ever: %s", error)
-                told = True
+                reported = True
             await self._sleep(delay)
             delay = min(2 * delay, RECONNECT_MAX)
 
@@ -218,12 +218,12 @@ class Worker:
     # Its end
 
     @contextmanager
-    def _heeding_signals(self) -> Iterator[None]:
-        """Heed signals even while a handler holds the event loop with Python code."""
+    def _handling_signals(self) -> Iterator[None]:
+        """Handle signals even while a handler holds the event loop with Python code."""
         loop = asyncio.get_running_loop()
 
-        def heed(number: int, frame: FrameType | None) -> None:
-            self._signals = which = self._signals + 1  # another may come while this one is heeded
+        def handle(number: int, frame: FrameType | None) -> None:
+            self._signals = which = self._signals + 1  # another may come while this one is handled
             if which > 2:
                 _end(SOME_FAILED)
             after = LEAVE_BEHIND if which > 1 else self._settings.grace + LEAVE_BEHIND
@@ -232,7 +232,7 @@ class Worker:
             timer.start()
             loop.call_soon_threadsafe(self._stop if which == 1 else self._cancel)
 
-        before = {number: signal.signal(number, heed) for number in SIGNALS}
+        before = {number: signal.signal(number, handle) for number in SIGNALS}
         try:
             yield
         finally:

@@ -58,7 +58,7 @@ from broker.core.names.definitions import OWN, QUEUE_KINDS, SHARED
 from broker.mqi.names import NAME_LENGTH, is_name
 
 if TYPE_CHECKING:
-    from broker.commands.language.words import Option
+    from broker.commands.language.words import CommandOption
     from broker.commands.requests import Request
     from broker.commands.selection import Condition
     from broker.commands.table.forms import Form, Value
@@ -235,7 +235,7 @@ def _add(values: dict[str, Value], keyword: str, value: Value) -> None:
     values[keyword] = value
 
 
-def _option_value(command: syntax.Command, parameter: syntax.Parameter, option: Option) -> Value:
+def _option_value(command: syntax.Command, parameter: syntax.Parameter, option: CommandOption) -> Value:
     if option.value is not None:
         _alone(command, parameter)
         return option.value

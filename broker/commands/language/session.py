@@ -29,7 +29,7 @@ class Turn(NamedTuple):
     commands: list[str]
 
 
-class Session:
+class ScriptSession:
     """One session with one queue manager. All texts returned end with a line end, or are empty."""
 
     def __init__(self, q_mgr_name: str, version: str, *, echo: bool = True) -> None:

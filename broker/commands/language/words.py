@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.commands import errors
 from broker.commands.table.attributes import TABLE
 from broker.commands.table.dispositions import OF_OBJECT, TO_ALTER, TO_CLEAR
-from broker.commands.table.forms import Choice, Flag
+from broker.commands.table.forms import Flag, WordChoice
 from broker.commands.table.kinds import SHOWN
 from broker.commands.table.row import Attribute, Origin
 from broker.commands.table.statuses import STATUSES
@@ -110,7 +110,7 @@ COMMANDS = {
 }
 
 
-class Option(NamedTuple):
+class CommandOption(NamedTuple):
     """A keyword that is no attribute. `setting` is what it decides; `value` what it means when it stands alone.
 
     With `words` it takes one of them in parentheses; with neither it takes the name of an object.
@@ -118,32 +118,32 @@ class Option(NamedTuple):
 
     setting: str
     value: bool | None = None
-    words: Choice | None = None
+    words: WordChoice | None = None
 
 
-YES_NO = Choice({"NO": 0, "YES": 1})
+YES_NO = WordChoice({"NO": 0, "YES": 1})
 DEFINE_STRUCTURE_OPTIONS = {
-    "LIKE": Option("LIKE"),
-    "REPLACE": Option("REPLACE", value=True),
-    "NOREPLACE": Option("REPLACE", value=False),
+    "LIKE": CommandOption("LIKE"),
+    "REPLACE": CommandOption("REPLACE", value=True),
+    "NOREPLACE": CommandOption("REPLACE", value=False),
 }
-DISPOSITION_OPTION = {"QSGDISP": Option("QSGDISP", words=OF_OBJECT)}
-ALTER_DISPOSITION_OPTION = {"QSGDISP": Option("QSGDISP", words=TO_ALTER)}
+DISPOSITION_OPTION = {"QSGDISP": CommandOption("QSGDISP", words=OF_OBJECT)}
+ALTER_DISPOSITION_OPTION = {"QSGDISP": CommandOption("QSGDISP", words=TO_ALTER)}
 DEFINE_OPTIONS = {**DEFINE_STRUCTURE_OPTIONS, **DISPOSITION_OPTION}
-ACTION_OPTION = {"ACTION": Option("ACTION", words=Choice({"BACKOUT": 0, "COMMIT": 1}))}
-FORCE_OPTION = {"FORCE": Option("FORCE", value=True)}
-IGNORE_STATE_OPTION = {"IGNSTATE": Option("IGNSTATE", words=YES_NO)}
+ACTION_OPTION = {"ACTION": CommandOption("ACTION", words=WordChoice({"BACKOUT": 0, "COMMIT": 1}))}
+FORCE_OPTION = {"FORCE": CommandOption("FORCE", value=True)}
+IGNORE_STATE_OPTION = {"IGNSTATE": CommandOption("IGNSTATE", words=YES_NO)}
 DELETE_QUEUE_OPTIONS = {
-    "AUTHREC": Option("AUTHREC", words=YES_NO),  # there are no authority records to keep or drop
+    "AUTHREC": CommandOption("AUTHREC", words=YES_NO),  # there are no authority records to keep or drop
     **IGNORE_STATE_OPTION,
     **DISPOSITION_OPTION,
 }
 DELETE_LOCAL_OPTIONS = {
-    "PURGE": Option("PURGE", value=True),
-    "NOPURGE": Option("PURGE", value=False),
+    "PURGE": CommandOption("PURGE", value=True),
+    "NOPURGE": CommandOption("PURGE", value=False),
     **DELETE_QUEUE_OPTIONS,
 }
-OPTIONS: dict[tuple[str, str], dict[str, Option]] = {
+OPTIONS: dict[tuple[str, str], dict[str, CommandOption]] = {
     **{("DEFINE", kind): DEFINE_OPTIONS for kind in (*QUEUE_KINDS, "PROCESS")},
     ("DEFINE", "CFSTRUCT"): DEFINE_STRUCTURE_OPTIONS,
     **{("ALTER", kind): {**FORCE_OPTION, **ALTER_DISPOSITION_OPTION} for kind in ("QLOCAL", "QALIAS", "QREMOTE")},
@@ -156,17 +156,17 @@ OPTIONS: dict[tuple[str, str], dict[str, Option]] = {
     ("DELETE", "QLOCAL"): DELETE_LOCAL_OPTIONS,
     ("DELETE", "PROCESS"): {**IGNORE_STATE_OPTION, **DISPOSITION_OPTION},
     ("DELETE", "CFSTRUCT"): IGNORE_STATE_OPTION,
-    ("CLEAR", "QLOCAL"): {"QSGDISP": Option("QSGDISP", words=TO_CLEAR)},
+    ("CLEAR", "QLOCAL"): {"QSGDISP": CommandOption("QSGDISP", words=TO_CLEAR)},
     ("MOVE", "QLOCAL"): {
-        "QSGDISP": Option("QSGDISP", words=TO_CLEAR),
-        "TOQLOCAL": Option("TOQLOCAL"),
-        "TYPE": Option("TYPE", words=Choice({"MOVE": 0, "ADD": 1})),
+        "QSGDISP": CommandOption("QSGDISP", words=TO_CLEAR),
+        "TOQLOCAL": CommandOption("TOQLOCAL"),
+        "TYPE": CommandOption("TYPE", words=WordChoice({"MOVE": 0, "ADD": 1})),
     },
-    ("RECOVER", "CFSTRUCT"): {"TYPE": Option("TYPE", words=Choice({"NORMAL": 0, "PURGE": 1}))},
+    ("RECOVER", "CFSTRUCT"): {"TYPE": CommandOption("TYPE", words=WordChoice({"NORMAL": 0, "PURGE": 1}))},
     ("RESET", "SINK"): {},
-    ("RESET", "CFSTRUCT"): {"ACTION": Option("ACTION", words=Choice({"FAIL": 1}))},
-    ("RESOLVE", "CONSUMER"): {**ACTION_OPTION, "PINNED": Option("PINNED", words=YES_NO)},
-    ("RESOLVE", "INDOUBT"): {**ACTION_OPTION, "QMNAME": Option("QMNAME")},
+    ("RESET", "CFSTRUCT"): {"ACTION": CommandOption("ACTION", words=WordChoice({"FAIL": 1}))},
+    ("RESOLVE", "CONSUMER"): {**ACTION_OPTION, "PINNED": CommandOption("PINNED", words=YES_NO)},
+    ("RESOLVE", "INDOUBT"): {**ACTION_OPTION, "QMNAME": CommandOption("QMNAME")},
 }
 
 # What can follow DISPLAY of a noun, besides the attributes that are to be shown.
@@ -318,7 +318,7 @@ def _attribute_usage(row: Attribute) -> str:
     return f"[{row.keyword} | NO{row.keyword}]" if isinstance(row.form, Flag) else f"[{row.keyword}( )]"
 
 
-def _option_usage(keyword: str, option: Option) -> str:
+def _option_usage(keyword: str, option: CommandOption) -> str:
     if option.value is not None:
         return f"[{keyword}]"
     return f"[{keyword}({option.words.syntax if option.words else 'name'})]"

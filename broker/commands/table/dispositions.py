@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.commands import errors
-from broker.commands.table.forms import Choice
+from broker.commands.table.forms import WordChoice
 from broker.commands.table.kinds import KINDS
 from broker.core.names.definitions import COPY, GROUP, OWN, SHARED
 
@@ -25,10 +25,10 @@ UNSAID: Final = LIVE  # of a command that changes something: it acts on what is 
 ALL: Final = -1
 
 _WORDS: Final = {"QMGR": OWN, "COPY": COPY, "SHARED": SHARED, "GROUP": GROUP}
-OF_OBJECT: Final = Choice(_WORDS)
-TO_ALTER: Final = Choice({**_WORDS, "PRIVATE": PRIVATE})
-TO_CLEAR: Final = Choice({"PRIVATE": PRIVATE, "SHARED": SHARED})
-TO_DISPLAY: Final = Choice({"LIVE": LIVE, "ALL": ALL, "PRIVATE": PRIVATE, **_WORDS})
+OF_OBJECT: Final = WordChoice(_WORDS)
+TO_ALTER: Final = WordChoice({**_WORDS, "PRIVATE": PRIVATE})
+TO_CLEAR: Final = WordChoice({"PRIVATE": PRIVATE, "SHARED": SHARED})
+TO_DISPLAY: Final = WordChoice({"LIVE": LIVE, "ALL": ALL, "PRIVATE": PRIVATE, **_WORDS})
 
 _PRIVATE_ONES: Final = (OWN, COPY)
 

@@ -61,7 +61,7 @@ class Integer:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class WordChoice:
     """One of a few words, each with MQ's number."""
 
     words: Mapping[str, int]
@@ -186,4 +186,4 @@ class Name:
         return f"name of {self.length}"
 
 
-Form: TypeAlias = Integer | Choice | Flag | Text | Name
+Form: TypeAlias = Integer | WordChoice | Flag | Text | Name

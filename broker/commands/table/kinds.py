@@ -8,7 +8,7 @@ from broker.core.names.definitions import QUEUE_KINDS
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ObjectKind:
     """The texts and codes of replies about a kind of object.
 
     `template` is the object whose attributes DEFINE takes by default; `space` the name space. A code is empty where the
@@ -27,13 +27,13 @@ class Kind:
 KINDS = {
     kind.noun: kind
     for kind in (
-        Kind("QLOCAL", "QUEUE", "queue", "SYSTEM.DEFAULT.LOCAL.QUEUE", "AMQ8006I", "AMQ8008I", "AMQ8007I"),
-        Kind("QALIAS", "QUEUE", "queue", "SYSTEM.DEFAULT.ALIAS.QUEUE", "AMQ8006I", "AMQ8008I", "AMQ8007I"),
-        Kind("QREMOTE", "QUEUE", "queue", "SYSTEM.DEFAULT.REMOTE.QUEUE", "AMQ8006I", "AMQ8008I", "AMQ8007I"),
-        Kind("QMODEL", "QUEUE", "queue", "SYSTEM.DEFAULT.MODEL.QUEUE", "AMQ8006I", "AMQ8008I", "AMQ8007I"),
-        Kind("PROCESS", "PROCESS", "process", "SYSTEM.DEFAULT.PROCESS", "AMQ8010I", "AMQ8012I", "AMQ8011I"),
-        Kind("CFSTRUCT", "CFSTRUCT", "CF structure", "", "EMQ0007I", "EMQ0008I", "EMQ0009I"),
-        Kind("QMGR", "QMGR", "queue manager", "", "", "AMQ8005I", ""),
+        ObjectKind("QLOCAL", "QUEUE", "queue", "SYSTEM.DEFAULT.LOCAL.QUEUE", "AMQ8006I", "AMQ8008I", "AMQ8007I"),
+        ObjectKind("QALIAS", "QUEUE", "queue", "SYSTEM.DEFAULT.ALIAS.QUEUE", "AMQ8006I", "AMQ8008I", "AMQ8007I"),
+        ObjectKind("QREMOTE", "QUEUE", "queue", "SYSTEM.DEFAULT.REMOTE.QUEUE", "AMQ8006I", "AMQ8008I", "AMQ8007I"),
+        ObjectKind("QMODEL", "QUEUE", "queue", "SYSTEM.DEFAULT.MODEL.QUEUE", "AMQ8006I", "AMQ8008I", "AMQ8007I"),
+        ObjectKind("PROCESS", "PROCESS", "process", "SYSTEM.DEFAULT.PROCESS", "AMQ8010I", "AMQ8012I", "AMQ8011I"),
+        ObjectKind("CFSTRUCT", "CFSTRUCT", "CF structure", "", "EMQ0007I", "EMQ0008I", "EMQ0009I"),
+        ObjectKind("QMGR", "QMGR", "queue manager", "", "", "AMQ8005I", ""),
     )
 }
 

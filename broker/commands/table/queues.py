@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from broker.commands.table.dispositions import OF_OBJECT
-from broker.commands.table.forms import Choice, Flag, Integer, Name, Text
+from broker.commands.table.forms import Flag, Integer, Name, Text, WordChoice
 from broker.commands.table.row import Acts, Attribute, Origin
 from broker.commands.table.structures import STRUCTURE_NAME
 from broker.core.names.definitions import OWN
@@ -33,9 +33,9 @@ from broker.mqi.constants.options import MQOO
 COUNT = Integer(0, 999999999)
 DIGIT = Integer(0, 9)
 PERCENT = Integer(0, 100)
-ENABLED_WHEN_0 = Choice({"ENABLED": 0, "DISABLED": 1})  # GET and PUT: MQQA counts inhibition
-EVENT = Choice({"ENABLED": 1, "DISABLED": 0})
-YES_NO = Choice({"NO": 0, "YES": 1})
+ENABLED_WHEN_0 = WordChoice({"ENABLED": 0, "DISABLED": 1})  # GET and PUT: MQQA counts inhibition
+EVENT = WordChoice({"ENABLED": 1, "DISABLED": 0})
+YES_NO = WordChoice({"NO": 0, "YES": 1})
 AS_QUEUE_MANAGER = MQMON.Q_MGR.value
 NOLIMIT = {"NOLIMIT": -1}
 
@@ -96,8 +96,8 @@ QSGDISP = Attribute("QSGDISP", MQIA.QSG_DISP, OF_OBJECT, OWN, Origin.KEPT, quiet
 
 QLOCAL = (
     Attribute("QUEUE", MQCA.Q_NAME, Name(), origin=Origin.NAME),
-    Attribute("TYPE", MQIA.Q_TYPE, Choice(QUEUE_TYPES), origin=Origin.KIND),
-    Attribute("ACCTQ", MQIA.ACCOUNTING_Q, Choice(COLLECTION), AS_QUEUE_MANAGER, acts=Acts.NO),
+    Attribute("TYPE", MQIA.Q_TYPE, WordChoice(QUEUE_TYPES), origin=Origin.KIND),
+    Attribute("ACCTQ", MQIA.ACCOUNTING_Q, WordChoice(COLLECTION), AS_QUEUE_MANAGER, acts=Acts.NO),
     Attribute("ALTDATE", MQCA.ALTERATION_DATE, Text(12), origin=Origin.KEPT),
     Attribute("ALTTIME", MQCA.ALTERATION_TIME, Text(8), origin=Origin.KEPT),
     Attribute("BOQNAME", MQCA.BACKOUT_REQ_Q_NAME, Name(), acts=Acts.PROGRAMS),
@@ -109,51 +109,51 @@ QLOCAL = (
     Attribute("CLCHNAME", MQCA.CLUS_CHL_NAME, Name(20, generic=True), acts=Acts.NO),
     Attribute("CLWLPRTY", MQIA.CLWL_Q_PRIORITY, DIGIT, 0, acts=Acts.NO),
     Attribute("CLWLRANK", MQIA.CLWL_Q_RANK, DIGIT, 0, acts=Acts.NO),
-    Attribute("CLWLUSEQ", MQIA.CLWL_USEQ, Choice(CLUSTER_QUEUE_USE), MQCLWL.USEQ_AS_Q_MGR.value, acts=Acts.NO),
+    Attribute("CLWLUSEQ", MQIA.CLWL_USEQ, WordChoice(CLUSTER_QUEUE_USE), MQCLWL.USEQ_AS_Q_MGR.value, acts=Acts.NO),
     Attribute("CRDATE", MQCA.CREATION_DATE, Text(12), origin=Origin.KEPT),
     Attribute("CRTIME", MQCA.CREATION_TIME, Text(8), origin=Origin.KEPT),
     Attribute("CURDEPTH", MQIA.CURRENT_Q_DEPTH, COUNT, 0, Origin.LIVE),
     Attribute("CUSTOM", MQCA.CUSTOM, Text(128), acts=Acts.NO),
-    Attribute("DEFBIND", MQIA.DEF_BIND, Choice(BINDINGS), MQBND.BIND_ON_OPEN.value, acts=Acts.NO),
+    Attribute("DEFBIND", MQIA.DEF_BIND, WordChoice(BINDINGS), MQBND.BIND_ON_OPEN.value, acts=Acts.NO),
     Attribute("DEFPRTY", MQIA.DEF_PRIORITY, DIGIT, 0),
     Attribute("DEFPSIST", MQIA.DEF_PERSISTENCE, YES_NO, 0),
     Attribute(
         "DEFPRESP",
         MQIA.DEF_PUT_RESPONSE_TYPE,
-        Choice({"SYNC": MQPRT.SYNC_RESPONSE.value, "ASYNC": MQPRT.ASYNC_RESPONSE.value}),
+        WordChoice({"SYNC": MQPRT.SYNC_RESPONSE.value, "ASYNC": MQPRT.ASYNC_RESPONSE.value}),
         MQPRT.SYNC_RESPONSE.value,
     ),
-    Attribute("DEFREADA", MQIA.DEF_READ_AHEAD, Choice(READ_AHEAD), MQREADA.NO.value),
+    Attribute("DEFREADA", MQIA.DEF_READ_AHEAD, WordChoice(READ_AHEAD), MQREADA.NO.value),
     Attribute(
         "DEFSOPT",
         MQIA.DEF_INPUT_OPEN_OPTION,
-        Choice({"EXCL": MQOO.INPUT_EXCLUSIVE.value, "SHARED": MQOO.INPUT_SHARED.value}),
+        WordChoice({"EXCL": MQOO.INPUT_EXCLUSIVE.value, "SHARED": MQOO.INPUT_SHARED.value}),
         MQOO.INPUT_SHARED.value,
     ),
-    Attribute("DEFTYPE", MQIA.DEFINITION_TYPE, Choice(DEFINITION_TYPES), MQQDT.PREDEFINED.value, Origin.KEPT),
+    Attribute("DEFTYPE", MQIA.DEFINITION_TYPE, WordChoice(DEFINITION_TYPES), MQQDT.PREDEFINED.value, Origin.KEPT),
     Attribute("DESCR", MQCA.Q_DESC, Text(64), acts=Acts.PROGRAMS),
     Attribute("DISTL", MQIA.DIST_LISTS, YES_NO, 0, settable=True, acts=Acts.NO),
     Attribute("GET", MQIA.INHIBIT_GET, ENABLED_WHEN_0, 0, settable=True),
     Attribute("HARDENBO", MQIA.HARDEN_GET_BACKOUT, Flag(), 1),
-    Attribute("IMGRCOVQ", MQIA.MEDIA_IMAGE_RECOVER_Q, Choice({"NO": 0, "YES": 1, "QMGR": 2}), 2, acts=Acts.NO),
-    Attribute("INDXTYPE", MQIA.INDEX_TYPE, Choice(INDEX_TYPES), MQIT.NONE.value, quiet=True, acts=Acts.NO),
+    Attribute("IMGRCOVQ", MQIA.MEDIA_IMAGE_RECOVER_Q, WordChoice({"NO": 0, "YES": 1, "QMGR": 2}), 2, acts=Acts.NO),
+    Attribute("INDXTYPE", MQIA.INDEX_TYPE, WordChoice(INDEX_TYPES), MQIT.NONE.value, quiet=True, acts=Acts.NO),
     Attribute("INITQ", MQCA.INITIATION_Q_NAME, Name()),
     Attribute("IPPROCS", MQIA.OPEN_INPUT_COUNT, COUNT, 0, Origin.LIVE),
     Attribute("MAXDEPTH", MQIA.MAX_Q_DEPTH, COUNT, 5000),
     Attribute("MAXMSGL", MQIA.MAX_MSG_LENGTH, Integer(0, 104857600), 4194304),
     Attribute("MAXFSIZE", MQIA.MAX_Q_FILE_SIZE, Integer(20, 267386880, {"DEFAULT": -1}), -1, acts=Acts.NO),
-    Attribute("MONQ", MQIA.MONITORING_Q, Choice(MONITORING), AS_QUEUE_MANAGER, acts=Acts.NO),
+    Attribute("MONQ", MQIA.MONITORING_Q, WordChoice(MONITORING), AS_QUEUE_MANAGER, acts=Acts.NO),
     Attribute(
         "MSGDLVSQ",
         MQIA.MSG_DELIVERY_SEQUENCE,
-        Choice({"PRIORITY": MQMDS.PRIORITY.value, "FIFO": MQMDS.FIFO.value}),
+        WordChoice({"PRIORITY": MQMDS.PRIORITY.value, "FIFO": MQMDS.FIFO.value}),
         MQMDS.PRIORITY.value,
     ),
     Attribute("TRIGGER", MQIA.TRIGGER_CONTROL, Flag(), 0, settable=True),  # printed as NOTRIGGER by default: hence here
     Attribute(
         "NPMCLASS",
         MQIA.NPM_CLASS,
-        Choice({"NORMAL": MQNPM.CLASS_NORMAL.value, "HIGH": MQNPM.CLASS_HIGH.value}),
+        WordChoice({"NORMAL": MQNPM.CLASS_NORMAL.value, "HIGH": MQNPM.CLASS_HIGH.value}),
         MQNPM.CLASS_NORMAL.value,
     ),
     Attribute("OPPROCS", MQIA.OPEN_OUTPUT_COUNT, COUNT, 0, Origin.LIVE),
@@ -161,37 +161,37 @@ QLOCAL = (
     Attribute(
         "OTELPCTL",
         MQIA.OTEL_PROPAGATION_CONTROL,
-        Choice({"QMGR": -3, "MANUAL": 0, "AUTO": 1}),
+        WordChoice({"QMGR": -3, "MANUAL": 0, "AUTO": 1}),
         -3,
         quiet=True,
         acts=Acts.NO,
     ),
-    Attribute("OTELTRAC", MQIA.OTEL_TRACE, Choice(COLLECTION), AS_QUEUE_MANAGER, quiet=True, acts=Acts.NO),
+    Attribute("OTELTRAC", MQIA.OTEL_TRACE, WordChoice(COLLECTION), AS_QUEUE_MANAGER, quiet=True, acts=Acts.NO),
     Attribute("PROCESS", MQCA.PROCESS_NAME, Name()),
     Attribute("PUT", MQIA.INHIBIT_PUT, ENABLED_WHEN_0, 0, settable=True),
-    Attribute("PROPCTL", MQIA.PROPERTY_CONTROL, Choice(PROPERTIES), MQPROP.COMPATIBILITY.value),
+    Attribute("PROPCTL", MQIA.PROPERTY_CONTROL, WordChoice(PROPERTIES), MQPROP.COMPATIBILITY.value),
     Attribute("QDEPTHHI", MQIA.Q_DEPTH_HIGH_LIMIT, PERCENT, 80),
     Attribute("QDEPTHLO", MQIA.Q_DEPTH_LOW_LIMIT, PERCENT, 20),
     Attribute("QDPHIEV", MQIA.Q_DEPTH_HIGH_EVENT, EVENT, 0),
     Attribute("QDPLOEV", MQIA.Q_DEPTH_LOW_EVENT, EVENT, 0),
     Attribute("QDPMAXEV", MQIA.Q_DEPTH_MAX_EVENT, EVENT, 1),
     QSGDISP,
-    Attribute("QSVCIEV", MQIA.Q_SERVICE_INTERVAL_EVENT, Choice({"NONE": 0, "HIGH": 1, "OK": 2}), 0),
+    Attribute("QSVCIEV", MQIA.Q_SERVICE_INTERVAL_EVENT, WordChoice({"NONE": 0, "HIGH": 1, "OK": 2}), 0),
     Attribute("QSVCINT", MQIA.Q_SERVICE_INTERVAL, COUNT, 999999999),
     Attribute("RETINTVL", MQIA.RETENTION_INTERVAL, COUNT, 999999999, acts=Acts.PROGRAMS),
-    Attribute("SCOPE", MQIA.SCOPE, Choice({"QMGR": 1, "CELL": 2}), 1, acts=Acts.NO),
+    Attribute("SCOPE", MQIA.SCOPE, WordChoice({"QMGR": 1, "CELL": 2}), 1, acts=Acts.NO),
     Attribute("SHARE", MQIA.SHAREABILITY, Flag(), 1),
-    Attribute("STATQ", MQIA.STATISTICS_Q, Choice(COLLECTION), AS_QUEUE_MANAGER, acts=Acts.NO),
+    Attribute("STATQ", MQIA.STATISTICS_Q, WordChoice(COLLECTION), AS_QUEUE_MANAGER, acts=Acts.NO),
     Attribute("STREAMQ", MQCA.STREAM_QUEUE_NAME, Name(), acts=Acts.NO, instead="no message is copied"),
-    Attribute("STRMQOS", MQIA.STREAM_QUEUE_QOS, Choice({"BESTEF": 0, "MUSTDUP": 1}), 0, acts=Acts.NO),
+    Attribute("STRMQOS", MQIA.STREAM_QUEUE_QOS, WordChoice({"BESTEF": 0, "MUSTDUP": 1}), 0, acts=Acts.NO),
     Attribute("TRIGDATA", MQCA.TRIGGER_DATA, Text(64), settable=True),
     Attribute("TRIGDPTH", MQIA.TRIGGER_DEPTH, Integer(1, 999999999), 1, settable=True),
     Attribute("TRIGMPRI", MQIA.TRIGGER_MSG_PRIORITY, DIGIT, 0, settable=True),
-    Attribute("TRIGTYPE", MQIA.TRIGGER_TYPE, Choice(TRIGGER_TYPES), MQTT.FIRST.value, settable=True),
+    Attribute("TRIGTYPE", MQIA.TRIGGER_TYPE, WordChoice(TRIGGER_TYPES), MQTT.FIRST.value, settable=True),
     Attribute(
         "USAGE",
         MQIA.USAGE,
-        Choice({"NORMAL": MQUS.NORMAL.value, "XMITQ": MQUS.TRANSMISSION.value}),
+        WordChoice({"NORMAL": MQUS.NORMAL.value, "XMITQ": MQUS.TRANSMISSION.value}),
         MQUS.NORMAL.value,
     ),
 )
@@ -214,7 +214,7 @@ def _of_a_model(row: Attribute) -> Attribute:
     """The row of QMODEL for one of QLOCAL. MQSET cannot come to a model queue: opening it makes another one."""
     if row.keyword == "DEFTYPE":
         kinds = {word: DEFINITION_TYPES[word] for word in ("TEMPDYN", "PERMDYN", "SHAREDYN")}
-        return replace(row, form=Choice(kinds), default=MQQDT.TEMPORARY_DYNAMIC.value, origin=Origin.GIVEN)
+        return replace(row, form=WordChoice(kinds), default=MQQDT.TEMPORARY_DYNAMIC.value, origin=Origin.GIVEN)
     return replace(row, default=_OF_A_MODEL.get(row.keyword, row.default), settable=False)
 
 
@@ -231,7 +231,7 @@ QALIAS = (
     ),
     Attribute("TARGET", MQCA.BASE_OBJECT_NAME, Name()),
     Attribute(
-        "TARGTYPE", MQIA.BASE_TYPE, Choice({"QUEUE": MQOT.Q.value, "TOPIC": MQOT.TOPIC.value}), MQOT.Q.value,
+        "TARGTYPE", MQIA.BASE_TYPE, WordChoice({"QUEUE": MQOT.Q.value, "TOPIC": MQOT.TOPIC.value}), MQOT.Q.value,
         acts=Acts.NO, instead="there are no topics, and no program can open the alias",
     ),
 )  # fmt: skip

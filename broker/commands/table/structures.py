@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.commands.table.forms import Choice, Integer, Name, Text
+from broker.commands.table.forms import Integer, Name, Text, WordChoice
 from broker.commands.table.row import Acts, Attribute, Origin
 from broker.mqi.constants.attributes import MQCA, MQIA
 
@@ -16,13 +16,13 @@ DEFAULT: Final = "APPL"
 """The structure of shared queues that name none. A new group has it, with RECOVER(YES)."""
 
 STRUCTURE_NAME: Final = Name(12)
-_YES_NO = Choice({"NO": 0, "YES": 1})
+_YES_NO = WordChoice({"NO": 0, "YES": 1})
 
 CFSTRUCT = (
     Attribute("CFSTRUCT", MQCA.CF_STRUC_NAME, STRUCTURE_NAME, origin=Origin.NAME),
     Attribute("ALTDATE", MQCA.ALTERATION_DATE, Text(12), origin=Origin.KEPT),
     Attribute("ALTTIME", MQCA.ALTERATION_TIME, Text(8), origin=Origin.KEPT),
-    Attribute("CFCONLOS", MQIA.CF_CFCONLOS, Choice({"TERMINATE": 0, "TOLERATE": 1, "ASQMGR": 2}), 2),
+    Attribute("CFCONLOS", MQIA.CF_CFCONLOS, WordChoice({"TERMINATE": 0, "TOLERATE": 1, "ASQMGR": 2}), 2),
     Attribute("CFLEVEL", MQIA.CF_LEVEL, Integer(1, 5), 5, acts=Acts.NO, instead="all structures are of level 5"),
     Attribute("DESCR", MQCA.CF_STRUC_DESC, Text(64), acts=Acts.PROGRAMS),
     Attribute(

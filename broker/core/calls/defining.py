@@ -23,7 +23,7 @@ from broker.core.names.sharing_group import uses_igq
 from broker.core.queues.queue import LocalQueue
 from broker.core.queues.shared_queue import SharedQueue
 from broker.core.queues.unit import Unit
-from broker.core.queues.unit_terms import UnitTerms
+from broker.core.queues.unit_extras import UnitExtras
 from broker.core.queues.waiting import end_waits
 from broker.mqi.constants.attribute_values import MQTT
 from broker.mqi.reasons import MQRC
@@ -99,8 +99,8 @@ def clear(manager: Manager, queue: LocalQueue, count: int) -> Unit:
         queue.take(entry, unit)
         unit.gets[entry] = True
         if queue.keys is not None and not entry.delayed:
-            unit.terms = unit.terms or UnitTerms()
-            unit.terms.cancel(entry)
+            unit.extras = unit.extras or UnitExtras()
+            unit.extras.cancel(entry)
     return unit
 
 

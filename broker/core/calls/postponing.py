@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.core.message.entry import DELAYED
-from broker.core.queues.unit_terms import UnitTerms
+from broker.core.queues.unit_extras import UnitExtras
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,8 +67,8 @@ def take(manager: Manager, entry: Entry, unit: Unit) -> None:
     entry.queue.fall_due(entry)
     manager.effects.posted = True  # those of its key that it held back may be handed out
     if entry.queue.keys is not None:
-        terms = unit.terms = unit.terms or UnitTerms()
-        terms.cancel(entry)
+        extras = unit.extras = unit.extras or UnitExtras()
+        extras.cancel(entry)
 
 
 def leave(manager: Manager, entry: Entry) -> None:

@@ -76,11 +76,11 @@ class _UnitState:
 
 def _withdraw(unit: Unit, kept: int) -> None:
     """Take back all puts of a unit but the first ones: those of a distribution list may be on private queues too."""
-    terms = unit.terms
+    extras = unit.extras
     for entry in unit.puts[kept:]:
         entry.queue.withdraw(entry)
-        if terms is not None:
-            terms.delayed.pop(entry, None)
+        if extras is not None:
+            extras.delayed.pop(entry, None)
     del unit.puts[kept:]
 
 

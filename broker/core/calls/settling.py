@@ -56,7 +56,7 @@ def settle(manager: Manager, unit: Unit, *, committed: bool, now: float = 0.0) -
         unit.restore()  # as a backout does when it is asked for
     unit.become(units.COMMITTED if committed else units.BACKED_OUT)
     if committed:
-        puts = unit.puts if unit.terms is None else _commit_terms(manager, unit, now)
+        puts = unit.puts if unit.extras is None else _commit_extras(manager, unit, now)
         if manager.delays.taken:
             manager.delays.remove(unit.gets)
         for entry in unit.gets:
@@ -78,8 +78,8 @@ def settle(manager: Manager, unit: Unit, *, committed: bool, now: float = 0.0) -
 
 def _undo(manager: Manager, unit: Unit, now: float) -> None:
     """Nothing of the unit has happened."""
-    if unit.terms is not None:
-        unit.terms.undo()
+    if unit.extras is not None:
+        unit.extras.undo()
     for entry in unit.puts:
         entry.queue.withdraw(entry)
     for entry in unit.gets:
@@ -113,12 +113,12 @@ def put_again(entry: Entry) -> Unit | None:
     return unit
 
 
-def _commit_terms(manager: Manager, unit: Unit, now: float) -> list[Entry]:
+def _commit_extras(manager: Manager, unit: Unit, now: float) -> list[Entry]:
     """Delay messages put with a delivery instant until then, and let the keys of puts be known to all; what of the
     unit is available now.
     """
-    assert unit.terms is not None
-    unit.terms.commit(now)
+    assert unit.extras is not None
+    unit.extras.commit(now)
     there, delayed = delaying.take_out(unit)
     for entry, due in delayed:
         postponing.postpone(manager, entry, due)

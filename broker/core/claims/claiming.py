@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker.core.calls.gets import dispatch
 from broker.core.claims.consumer import CLAIMS_MAX
 from broker.core.message.entry import ID_MASK, MAX_PRIORITY, order_key
-from broker.core.message.rows import Rows, Run
+from broker.core.message.rows import Numbering, Rows
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
@@ -162,10 +162,10 @@ def freeze(consumer: Consumer, entries: Sequence[Entry], now: float) -> Rows:
         else:  # the store has it as long as it is claimed
             rows.inserts.append(entry.row()._replace(holder=consumer.number, sequence=sequence))
             if run:
-                rows.held.append(Run(consumer.number, sequence - len(run), run))
+                rows.held.append(Numbering(consumer.number, sequence - len(run), run))
                 run = []
     if run:
-        rows.held.append(Run(consumer.number, first + len(entries) - len(run), run))
+        rows.held.append(Numbering(consumer.number, first + len(entries) - len(run), run))
     rows.states.append(consumer.row(**_claimed(consumer, entries, now)))
     return rows
 

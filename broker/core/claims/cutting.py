@@ -17,7 +17,7 @@ CUT_BYTES: Final = 1024 * 1024
 _TOGETHER: Final = GROUPED | SEGMENTS
 
 
-class Piece(NamedTuple):
+class RangePiece(NamedTuple):
     """The messages between two cuts: the number of the last one, their count, and their bytes."""
 
     last: int
@@ -31,7 +31,7 @@ class Cutting:
     """
 
     def __init__(self) -> None:
-        self._pieces: list[Piece] = []
+        self._pieces: list[RangePiece] = []
         self._before: Entry | None = None
         self._last = self._messages = self._bytes = 0
 
@@ -46,9 +46,9 @@ class Cutting:
         self._bytes += 0 if entry is None else entry.length
 
     @property
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[RangePiece]:
         """All that has been added, in pieces."""
-        rest = [Piece(self._last, self._messages, self._bytes)] if self._messages else []
+        rest = [RangePiece(self._last, self._messages, self._bytes)] if self._messages else []
         return self._pieces + rest
 
 

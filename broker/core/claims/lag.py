@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from broker.core.message.entry import ID_MASK
-from broker.core.queues.shared_queue import Lag, SharedQueue
+from broker.core.queues.shared_queue import ConsumerLag, SharedQueue
 from broker.mqi.layouts.packing import unpack_md
 from broker.mqi.structures import MessageDescriptor
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.core.queues.queue import LocalQueue
 
 
-def lag_of(queues: Iterable[LocalQueue]) -> Lag:
+def lag_of(queues: Iterable[LocalQueue]) -> ConsumerLag:
     """The lag of a consumer of these queues, without looking at the messages one by one."""
     messages = size = 0
     oldest: list[float] = []
@@ -32,7 +32,7 @@ def lag_of(queues: Iterable[LocalQueue]) -> Lag:
         if first is not None:
             size += queue.bytes - queue.claimed_bytes - queue.prepared_bytes
             oldest.append(put_at(first))
-    return Lag(messages, size, min(filter(None, oldest), default=0.0))
+    return ConsumerLag(messages, size, min(filter(None, oldest), default=0.0))
 
 
 def put_at(entry: Entry) -> float:

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from broker.core.queues.message_queue import MessageQueue
-    from broker.mqi.delivery_fields import HandlingTerms, Settlement
+    from broker.mqi.delivery_fields import ServiceOptions, Settlement
 
 REFUSED_MIN: Final = 1.0
 REFUSED_MAX: Final = 60.0
 """Seconds that a message waits which the store, or the dead-letter queue, has refused: the first time, and at most."""
 
 
-def check(terms: HandlingTerms) -> None:
+def check(options: ServiceOptions) -> None:
     """Raise OPTIONS_ERROR (2046) for a backoff that nobody can wait for."""
-    for wait in terms.backoff:
+    for wait in options.backoff:
         _check_wait("backoff={}", wait)
 
 
@@ -40,25 +40,25 @@ def _check_wait(form: str, seconds: float) -> None:
         raise MQError(MQRC.OPTIONS_ERROR, str(error)) from error
 
 
-def attempts(terms: HandlingTerms, queue: MessageQueue) -> int | None:
+def attempts(options: ServiceOptions, queue: MessageQueue) -> int | None:
     """After how many charged attempts a message is given up; None: never."""
-    if terms.attempts != 0:
-        return terms.attempts
+    if options.attempts != 0:
+        return options.attempts
     return int(queue.definition.attributes["BOTHRESH"]) or ATTEMPTS
 
 
-def wait_after(terms: HandlingTerms, charged: int, msg_id: bytes) -> float:
+def wait_after(options: ServiceOptions, charged: int, msg_id: bytes) -> float:
     """The seconds before the next attempt, after so many charged ones. The jitter is the same each time it is asked
     for: a hash of the MsgId and the attempt.
     """
-    table = terms.backoff
-    if terms.doubles:
+    table = options.backoff
+    if options.doubles:
         least, most = table[0], table[-1]
         doublings = charged - 1
         wait = most if doublings > 60 else min(most, least * 2.0**doublings)
     else:
         wait = table[min(charged, len(table)) - 1]
-    if terms.jitter:
+    if options.jitter:
         wait *= 0.5 + crc32(msg_id + charged.to_bytes(8, "big")) / 2**33
     return wait
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from broker.core.moment import Moment
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.queues.unit import Unit
-    from broker.mqi.delivery_fields import HandlingTerms
+    from broker.mqi.delivery_fields import ServiceOptions
     from broker.mqi.layouts.folders import Value
 
 FOLDER: Final = "evermq"
@@ -38,24 +38,28 @@ _REASON: Final = int(MQRC.BACKOUT_THRESHOLD_REACHED)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class DeadLetterTarget:
     """The queue for dead letters of a queue; `headed`: an MQDLH stands before them."""
 
     q_name: str
     headed: bool
 
 
-def target_of(manager: Manager, queue: MessageQueue, terms: HandlingTerms) -> Target:
-    """Return the target by the terms, else BOQNAME, DEADQ, or the last resort of the terms (handlers rule 7.1)."""
-    if terms.dead_letter:
-        return Target(terms.dead_letter, headed=True)
+def target_of(manager: Manager, queue: MessageQueue, options: ServiceOptions) -> DeadLetterTarget:
+    """Return the target by the options, else BOQNAME, DEADQ, or the last resort of the options (handlers rule 7.1)."""
+    if options.dead_letter:
+        return DeadLetterTarget(options.dead_letter, headed=True)
     backout_q_name = str(queue.definition.attributes["BOQNAME"])
     if backout_q_name:
-        return Target(backout_q_name, headed=False)
-    return Target(str(manager.objects.definition.attributes["DEADQ"]) or terms.last_dead_letter, headed=True)
+        return DeadLetterTarget(backout_q_name, headed=False)
+    return DeadLetterTarget(
+        str(manager.objects.definition.attributes["DEADQ"]) or options.last_dead_letter, headed=True
+    )
 
 
-def put(manager: Manager, target: Target, entry: Entry, record: FailureRecord, unit: Unit, moment: Moment) -> None:
+def put(
+    manager: Manager, target: DeadLetterTarget, entry: Entry, record: FailureRecord, unit: Unit, moment: Moment
+) -> None:
     """Put the dead letter that is made of a message, whose body is in memory, and the exception report that it asks
     for, as part of a unit. Raises why the target takes it not.
     """
@@ -78,7 +82,7 @@ def put(manager: Manager, target: Target, entry: Entry, record: FailureRecord, u
         if placed in unit.reports:  # it has arrived long ago
             unit.reports.pop(placed)
             unit.calls -= 1
-    kind = reports.Kind(reason, report_options.EXCEPTION)
+    kind = reports.ReportKind(reason, report_options.EXCEPTION)
     if reports.asked(entry, kind):
         sending.send(manager, reports.report_on(entry, kind, manager.ids, moment.wall), unit, moment)
 
@@ -87,7 +91,7 @@ def _properties(entry: Entry, record: FailureRecord, moment: Moment) -> bytes:
     """The properties of the message, with what has happened to it."""
     texts = rfh2.unpack(properties.folders_of(entry.properties)) if entry.properties else []
     own = [text for text in texts if folders.read(text).name == FOLDER]
-    told: dict[str, Value] = {
+    reports: dict[str, Value] = {
         "evermq.why": record.why,
         "evermq.queue": entry.queue.name,
         "evermq.handler": record.handler,
@@ -101,6 +105,6 @@ def _properties(entry: Entry, record: FailureRecord, moment: Moment) -> bytes:
         "evermq.traceback": record.traceback,
         "evermq.put_expiry": entry.expiry_left(moment.wall),
     }
-    told |= {name: value for name, value in folders.decode(own).items() if name == REPLAYS}
+    reports |= {name: value for name, value in folders.decode(own).items() if name == REPLAYS}
     kept = [text for text in texts if folders.read(text).name != FOLDER]
-    return rfh2.pack([*kept, *folders.encode(told)])
+    return rfh2.pack([*kept, *folders.encode(reports)])

@@ -10,9 +10,9 @@ import msgpack
 
 from broker.core.deliveries import backoff, ending, salvaging, taking
 from broker.core.deliveries.counts import HandlerCounts
-from broker.core.deliveries.delivery import Worker
+from broker.core.deliveries.delivery import DeliveryWorker
 from broker.core.deliveries.order import Order
-from broker.core.deliveries.service import VIEW, Service, Taker
+from broker.core.deliveries.service import VIEW, Service, WaitingTaker
 from broker.core.message.entry import AVAILABLE, DELAYED
 from broker.core.names.resolution import UnknownNameError
 from broker.mqi.constants.attribute_values import MQTT
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from broker.core.moment import Moment
     from broker.core.queues.handles import Hconn
     from broker.core.queues.queue import LocalQueue
-    from broker.mqi.delivery_fields import HandlingTerms, Settlement
+    from broker.mqi.delivery_fields import ServiceOptions, Settlement
 
 _INDEXED_A_STEP = 200
 _PUT_DATE = PACKED_FIELDS.index("put_date")
@@ -48,54 +48,54 @@ class Deliveries:
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
         self._services: dict[LocalQueue, Service] = {}
-        self._workers: dict[Hconn, Worker] = {}
+        self._workers: dict[Hconn, DeliveryWorker] = {}
         self._counts: dict[tuple[str, str], HandlerCounts] = {}
         self._last_id = 0
         self._last_service = 0
         self._due: list[Entry] = []  # held for a dead-letter queue, and to be tried again
-        self.burying: set[Entry] = set()  # those, until they have been: they count no start
+        self.dead_lettering: set[Entry] = set()  # those, until they have been: they count no start
 
     # Who serves
 
-    def check(self, queue: LocalQueue | None, q_name: str, terms: HandlingTerms) -> None:
+    def check(self, queue: LocalQueue | None, q_name: str, options: ServiceOptions) -> None:
         """Raise why a queue cannot be served: UNKNOWN_OBJECT_NAME (2085), OPTION_NOT_VALID_FOR_TYPE (2045),
         OPTIONS_ERROR (2046) for a backoff that nobody can wait for, OBJECT_IN_USE (2042) for another order.
         """
-        backoff.check(terms)
+        backoff.check(options)
         if queue is None or queue.deleted:
             raise UnknownNameError(MQRC.UNKNOWN_OBJECT_NAME, no_local_queue(q_name))
         wrong = _unfit(queue, queue.process_name in self._manager.objects.processes)
         if wrong:
             raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, f"{q_name} {wrong}")
         service = self._services.get(queue)
-        if service is not None and service.workers and service.terms.order_by != terms.order_by:
+        if service is not None and service.workers and service.options.order_by != options.order_by:
             raise MQError(
                 MQRC.OBJECT_IN_USE,
-                f"{q_name} is served by {service.terms.handler or 'others'} with order_by={service.terms.order_by!r}, "
-                f"not {terms.order_by!r}",
+                f"{q_name} is served by {service.options.handler or 'others'} "
+                f"with order_by={service.options.order_by!r}, not {options.order_by!r}",
             )
 
-    def serve(self, hconn: Hconn, queue: LocalQueue, terms: HandlingTerms) -> tuple[int, Iterator[None]]:
+    def serve(self, hconn: Hconn, queue: LocalQueue, options: ServiceOptions) -> tuple[int, Iterator[None]]:
         """A connection serves a queue that `check` has found fit: the number of the service there, and work that is to
         be done, in steps, before anything is taken.
         """
-        self.check(queue, queue.name, terms)
+        self.check(queue, queue.name, options)
         worker = self._workers.get(hconn)
         if worker is None:
-            worker = self._workers[hconn] = Worker(hconn)
+            worker = self._workers[hconn] = DeliveryWorker(hconn)
         service = self._services.get(queue)
         if service is None:
-            service = self._services[queue] = Service(queue, terms, self._counts_of(queue, terms))
-        service.terms = terms
-        service.counts = self._counts_of(queue, terms)
+            service = self._services[queue] = Service(queue, options, self._counts_of(queue, options))
+        service.options = options
+        service.counts = self._counts_of(queue, options)
         service.workers[worker] = service.workers.get(worker, 0) + 1
         self._last_service += 1
         worker.services[self._last_service] = service
         return self._last_service, self._ordered(service)
 
     def _ordered(self, service: Service) -> Iterator[None]:
-        """Have the order by key that the terms want. The messages that are there are looked at in steps."""
-        by = service.terms.order_by
+        """Have the order by key that the options want. The messages that are there are looked at in steps."""
+        by = service.options.order_by
         if service.queue.shared or (service.order is not None and service.order.by == by):
             return  # of a shared queue each page is put in order
         shelf = service.queue.shelf
@@ -117,10 +117,10 @@ class Deliveries:
                 yield
         service.order = order
 
-    def _counts_of(self, queue: LocalQueue, terms: HandlingTerms) -> HandlerCounts:
-        return self._counts.setdefault((queue.name, terms.handler), HandlerCounts())
+    def _counts_of(self, queue: LocalQueue, options: ServiceOptions) -> HandlerCounts:
+        return self._counts.setdefault((queue.name, options.handler), HandlerCounts())
 
-    def stop_serving(self, hconn: Hconn, number: int) -> list[Taker]:
+    def stop_serving(self, hconn: Hconn, number: int) -> list[WaitingTaker]:
         """A connection takes no more from a queue: who waited for that. Raises HOBJ_ERROR (2019)."""
         worker = self.worker(hconn)
         service = self.service(hconn, number)
@@ -137,7 +137,7 @@ class Deliveries:
             return waiting
         return []
 
-    def worker(self, hconn: Hconn) -> Worker:
+    def worker(self, hconn: Hconn) -> DeliveryWorker:
         """Raises HOBJ_ERROR (2019) for a connection that serves nothing."""
         worker = self._workers.get(hconn)
         if worker is None:
@@ -155,11 +155,11 @@ class Deliveries:
         """The service of a queue, if somebody serves it or something of it is in flight."""
         return self._services.get(queue)
 
-    def _drain_another(self, service: Service, worker: Worker) -> None:
-        if service.drained is worker:
-            service.drained = None
-        if worker.drained_for is service:
-            worker.drained_for = None
+    def _drain_another(self, service: Service, worker: DeliveryWorker) -> None:
+        if service.draining is worker:
+            service.draining = None
+        if worker.draining_for is service:
+            worker.draining_for = None
 
     def _forget_idle(self, service: Service) -> None:
         if not service.workers and not service.in_flight:
@@ -183,47 +183,47 @@ class Deliveries:
             and (service.queue.pending_starts > 0 or service.queue.deleted)
         ]
 
-    def stir(self, queue: LocalQueue) -> bool:
+    def mark_dirty(self, queue: LocalQueue) -> bool:
         """Note that a shared queue may have more to hand out. True if anybody waits for it."""
         service = self._services.get(queue)
         if service is None or not service.takers:
             return False
-        service.stirred = queue.shared
+        service.dirty = queue.shared
         return True
 
-    def stirred(self) -> list[Service]:
+    def dirty(self) -> list[Service]:
         """The services of shared queues that somebody waits for, and that may have more than when they were looked at
-        last: they are not stirred any more.
+        last: they are not dirty any more.
         """
-        found = [service for service in self._services.values() if service.stirred]
+        found = [service for service in self._services.values() if service.dirty]
         for service in found:
-            service.stirred = False
+            service.dirty = False
             service.token_due = None  # until they are looked at
         return [service for service in found if service.takers]
 
     @property
     def idle(self) -> bool:
         """True if nothing is to be handed out, or put to a dead-letter queue again."""
-        return not (self._due or self.wanted() or any(service.stirred for service in self._services.values()))
+        return not (self._due or self.wanted() or any(service.dirty for service in self._services.values()))
 
     def services(self) -> list[Service]:
         """All of them."""
         return list(self._services.values())
 
-    def wait(self, hconn: Hconn, service: Service, count: int, call: object) -> Taker:
+    def wait(self, hconn: Hconn, service: Service, count: int, call: object) -> WaitingTaker:
         """Somebody waits for deliveries."""
-        taker = Taker(self.worker(hconn), count, call)
+        taker = WaitingTaker(self.worker(hconn), count, call)
         service.takers.append(taker)
-        service.stirred = service.queue.shared
+        service.dirty = service.queue.shared
         return taker
 
-    def stop_waiting(self, taker: Taker) -> None:
+    def stop_waiting(self, taker: WaitingTaker) -> None:
         """They wait no more; harmless when they have been served."""
         for service in self._services.values():
             if taker in service.takers:
                 service.takers.remove(taker)
 
-    def takers_of(self, hconn: Hconn) -> list[Taker]:
+    def takers_of(self, hconn: Hconn) -> list[WaitingTaker]:
         """Return the takers of a connection."""
         worker = self._workers.get(hconn)
         return [each for service in self._services.values() for each in service.takers if each.worker is worker]
@@ -244,7 +244,7 @@ class Deliveries:
         for entry in entries:
             if entry.handling is not None and entry.handling.failure is not None and entry.handling.failure.dead:
                 self._due.append(entry)
-                self.burying.add(entry)
+                self.dead_lettering.add(entry)
 
     def delayed_again(self, entry: Entry) -> None:
         """A message that was got is delayed: after an attempt it holds back those of its key."""
@@ -278,8 +278,8 @@ class Deliveries:
         worker.deliveries[delivery.id] = delivery
         failures = [entry.handling.failure for entry in delivery.entries if entry.handling is not None]
         if failures:
-            delivery.suspect = any(failure is not None and failure.suspect for failure in failures)
-            worker.suspects += delivery.suspect
+            delivery.quarantined = any(failure is not None and failure.quarantined for failure in failures)
+            worker.quarantined += delivery.quarantined
 
     def started(self, deliveries: list[Delivery], moment: Moment) -> None:
         """Deliveries are on their way to a worker."""
@@ -322,7 +322,7 @@ class Deliveries:
 
     def may_be_buried(self, entry: Entry) -> bool:
         """True if a message that is held for a dead-letter queue is still there; else others have got it meanwhile."""
-        self.burying.discard(entry)
+        self.dead_lettering.discard(entry)
         return entry.state == AVAILABLE
 
     def bury_again(self, entry: Entry, moment: Moment) -> Ending:
@@ -339,7 +339,7 @@ class Deliveries:
 
     def limit(self, delivery: Delivery) -> int:
         """The number of the last attempt of a delivery; 0: there is none."""
-        return backoff.attempts(delivery.service.terms, delivery.service.queue) or 0
+        return backoff.attempts(delivery.service.options, delivery.service.queue) or 0
 
     def in_hand(self, hconn: Hconn) -> list[Delivery]:
         """Return the unsettled deliveries of a connection."""
@@ -371,14 +371,14 @@ class Deliveries:
     def over(self, delivery: Delivery) -> None:
         """All that a delivery led to has settled."""
         service, worker = delivery.service, delivery.worker
-        service.stirred = service.queue.shared  # there is room, and what waited for its key may come
+        service.dirty = service.queue.shared  # there is room, and what waited for its key may come
         service.in_flight.pop(delivery.id, None)
         worker.deliveries.pop(delivery.id, None)
-        worker.suspects -= delivery.suspect
-        if service.alone is delivery:
-            service.alone = None
-        if worker.alone is delivery:
-            worker.alone = None
+        worker.quarantined -= delivery.quarantined
+        if service.exclusive is delivery:
+            service.exclusive = None
+        if worker.exclusive is delivery:
+            worker.exclusive = None
         if service.order is not None and delivery.order_value is not None:
             service.order.free(delivery.order_value)
         self._forget_idle(service)
@@ -400,10 +400,10 @@ class Deliveries:
         service = self._services.get(queue)
         return 0 if service is None or service.counts is not counts else len(service.workers)
 
-    def served_by(self, queue: LocalQueue) -> tuple[str, list[Worker]]:
+    def served_by(self, queue: LocalQueue) -> tuple[str, list[DeliveryWorker]]:
         """The handler under which a queue is served now, and the connections that do; "" and none where nobody does."""
         service = self._services.get(queue)
-        return ("", []) if service is None else (service.terms.handler, list(service.workers))
+        return ("", []) if service is None else (service.options.handler, list(service.workers))
 
     def in_flight(self, queue: LocalQueue) -> int:
         """Return the number of messages of a queue that handlers have now."""

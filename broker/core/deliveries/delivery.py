@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from broker.core.queues.unit import Unit
 
 
-class Worker:
-    """A connection that takes deliveries. `alone` is the delivery beside which it is given nothing else; `drained_for`
-    the service that waits for it to run empty (handlers rule 1.4).
+class DeliveryWorker:
+    """A connection that takes deliveries. `exclusive` is the delivery beside which it is given nothing else;
+    `draining_for` the service that waits for it to run empty (handlers rule 1.4).
     """
 
-    __slots__ = ("alone", "deliveries", "drained_for", "hconn", "services", "suspects")
+    __slots__ = ("deliveries", "draining_for", "exclusive", "hconn", "quarantined", "services")
 
     def __init__(self, hconn: Hconn) -> None:
         self.hconn = hconn
         self.deliveries: dict[int, Delivery] = {}
         self.services: dict[int, Service] = {}
-        self.suspects = 0  # deliveries of messages that are suspects
-        self.alone: Delivery | None = None
-        self.drained_for: Service | None = None
+        self.quarantined = 0  # deliveries of quarantined messages
+        self.exclusive: Delivery | None = None
+        self.draining_for: Service | None = None
 
     @property
     def name(self) -> str:
@@ -40,9 +40,22 @@ class Delivery:
     each; a logical message in segments is one piece.
     """
 
-    __slots__ = ("entries", "id", "order_value", "parts", "pending", "service", "since", "suspect", "unit", "worker")
+    __slots__ = (
+        "entries",
+        "id",
+        "order_value",
+        "parts",
+        "pending",
+        "quarantined",
+        "service",
+        "since",
+        "unit",
+        "worker",
+    )
 
-    def __init__(self, id: int, service: Service, worker: Worker, pieces: list[list[Entry]], unit: Unit) -> None:
+    def __init__(
+        self, id: int, service: Service, worker: DeliveryWorker, pieces: list[list[Entry]], unit: Unit
+    ) -> None:
         self.id = id
         self.service = service
         self.worker = worker
@@ -50,7 +63,7 @@ class Delivery:
         self.parts = None if len(self.entries) == len(pieces) else [len(piece) for piece in pieces]
         self.unit = unit
         self.since = 0.0  # taken, monotonic seconds
-        self.suspect = False
+        self.quarantined = False
         self.order_value: object = None
         self.pending = 0  # units that are to settle before it is over; 0 while its handler runs
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from broker.core.calls import expiring
 from broker.core.calls.settling import softened
 from broker.core.deliveries import backoff
-from broker.core.deliveries.failures import TEXT_MAX, failed, failure_of, postponed, suspected
+from broker.core.deliveries.failures import TEXT_MAX, failed, failure_of, postponed, quarantine
 from broker.core.deliveries.order import value_of
 from broker.core.deliveries.steps import (
     Ending,
@@ -73,10 +73,10 @@ def end(
     if outcome == Outcome.LATER:
         counts.later += len(entries)
         delayed = [postponed(entry, settlement, moment) for entry in entries]
-        attempts = backoff.attempts(delivery.service.terms, delivery.service.queue)
+        attempts = backoff.attempts(delivery.service.options, delivery.service.queue)
         over = settlement.counted and attempts is not None and any(each.backout_count >= attempts for each in entries)
         part(manager, ending, [] if over else delayed, delayed if over else [], moment)
-    elif outcome == Outcome.FAILED or (outcome == Outcome.UNREADABLE and delivery.service.terms.retry_unreadable):
+    elif outcome == Outcome.FAILED or (outcome == Outcome.UNREADABLE and delivery.service.options.retry_unreadable):
         counts.failed += len(entries)
         counts.timed_out += settlement.timed_out * len(entries)
         why = "timed_out" if settlement.timed_out else "failed"
@@ -106,8 +106,8 @@ def bury(manager: Manager, delivery: Delivery, moment: Moment) -> Ending:
     for entry in delivery.entries:
         handling = entry.handling
         failure = None if handling is None else handling.failure
-        if failure is not None and failure.alone:  # the queue manager ended while it ran alone: that says why
-            failure.handler = failure.handler or delivery.service.terms.handler[:TEXT_MAX]
+        if failure is not None and failure.exclusive:  # the queue manager ended while it ran alone: that says why
+            failure.handler = failure.handler or delivery.service.options.handler[:TEXT_MAX]
         elif failure is None or not failure.dead:
             record = failed(delivery, entry, "backed_out", NO_FAILURE, moment)
             record.error = record.error or f"backed out {entry.backout_count} times"
@@ -117,11 +117,11 @@ def bury(manager: Manager, delivery: Delivery, moment: Moment) -> Ending:
 
 
 def crash(manager: Manager, deliveries: Sequence[Delivery], moment: Moment) -> list[Ending]:
-    """A worker has gone with these in flight (handlers rule 1.4). All become suspects; charged are those that were it
+    """A worker has gone with these in flight (handlers rule 1.4). All are quarantined; charged are those that were it
     before, or all, if none was; the others go back. Only a crash while alone can make a dead letter.
     """
-    suspects = [delivery for delivery in deliveries if delivery.suspect]
-    charged = set(map(id, suspects or deliveries))
+    quarantined = [delivery for delivery in deliveries if delivery.quarantined]
+    charged = set(map(id, quarantined or deliveries))
     endings = []
     for delivery in deliveries:
         counts, service = delivery.service.counts, delivery.service
@@ -129,24 +129,24 @@ def crash(manager: Manager, deliveries: Sequence[Delivery], moment: Moment) -> l
         ending = Ending(delivery)
         if id(delivery) not in charged:
             for entry in delivery.entries:
-                suspected(entry)
+                quarantine(entry)
             put_back(ending, delivery.unit, delivery.entries, Became.RETURNED)
         else:
             counts.crashed += len(delivery.entries)
-            attempts = backoff.attempts(service.terms, service.queue)
+            attempts = backoff.attempts(service.options, service.queue)
             over = False
             for entry in delivery.entries:
                 entry.backout_count += 1
                 record = failed(delivery, entry, "crashed", NO_FAILURE, moment)
-                record.suspect = True
+                record.quarantined = True
                 record.crashes += 1
                 record.error = "the worker went while it handled the message"
                 used_up = attempts is not None and entry.backout_count >= attempts
-                over = over or used_up or record.crashes >= service.terms.crashes
-            alone = service.alone is delivery
-            if not (over and alone):
-                back_off(delivery.entries, service.terms, moment)
-            lost = delivery.entries if over and alone else []
+                over = over or used_up or record.crashes >= service.options.crashes
+            exclusive = service.exclusive is delivery
+            if not (over and exclusive):
+                back_off(delivery.entries, service.options, moment)
+            lost = delivery.entries if over and exclusive else []
             part(manager, ending, [] if lost else delivery.entries, lost, moment)
         endings.append(ending)
     return endings
@@ -156,18 +156,20 @@ def charge_marked(marked: Sequence[tuple[Entry, bool]], now: float) -> Rows:
     """Charge messages that handlers in this process had when the queue manager ended, each with True if it was alone.
     They are judged as in any crash (handlers rule 1.4), before anybody serves their queues. Return the rows to write.
     """
-    suspects = [entry for entry, _ in marked if entry.handling and entry.handling.failure and failure_of(entry).suspect]
-    charged = set(map(id, suspects or [entry for entry, _ in marked]))
+    quarantined = [
+        entry for entry, _ in marked if entry.handling and entry.handling.failure and entry.handling.failure.quarantined
+    ]
+    charged = set(map(id, quarantined or [entry for entry, _ in marked]))
     rows = Rows()
-    for entry, alone in marked:
-        suspected(entry)
+    for entry, exclusive in marked:
+        quarantine(entry)
         if id(entry) in charged:
             entry.backout_count += 1
             record = failure_of(entry)
             record.first_failed = record.first_failed or now
             record.why, record.error = "crashed", "the queue manager ended while its handler ran"
             record.crashes += 1
-            record.alone = alone
+            record.exclusive = exclusive
             record.last_failed = now
         assert entry.handling is not None
         rows.handled.append((entry.id, entry.backout_count, entry.handling.pack()))

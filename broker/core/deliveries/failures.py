@@ -24,35 +24,35 @@ def failure_of(entry: Entry) -> FailureRecord:
 
 
 def failed(delivery: Delivery, entry: Entry, why: str, failure: Failure, moment: Moment) -> FailureRecord:
-    """The failure record of a message, after one more failed attempt. It is no suspect any more."""
+    """The failure record of a message, after one more failed attempt. It is quarantined no more."""
     handling = entry.handling = entry.handling or Handling()
     record = handling.failure = handling.failure or FailureRecord()
-    terms = delivery.service.terms
-    record.handler, record.worker = terms.handler[:TEXT_MAX], delivery.worker.name
+    options = delivery.service.options
+    record.handler, record.worker = options.handler[:TEXT_MAX], delivery.worker.name
     record.why, record.feedback = why, 0
     record.exception, record.error = failure.exception[:TEXT_MAX], failure.error[:TEXT_MAX]
-    record.traceback = failure.traceback[-terms.traceback :] if terms.traceback > 0 else ""
+    record.traceback = failure.traceback[-options.traceback :] if options.traceback > 0 else ""
     record.last_failed = moment.wall
-    record.suspect = record.alone = False
+    record.quarantined = record.exclusive = False
     record.first_failed = record.first_failed or moment.wall
     counts = delivery.service.counts
     counts.last_error, counts.last_error_at = f"{record.exception or why}: {record.error}", moment.wall
     return record
 
 
-def suspected(entry: Entry) -> None:
+def quarantine(entry: Entry) -> None:
     """Record that the message was in flight when its worker went, be it charged for that or not."""
     handling = entry.handling = entry.handling or Handling()
     handling.not_before = 0.0
     record = handling.failure = handling.failure or FailureRecord()
-    record.suspect = True
+    record.quarantined = True
 
 
 def postponed(entry: Entry, settlement: Settlement, moment: Moment) -> Entry:
     """The handler wants the message later."""
     handling = entry.handling = entry.handling or Handling()
     if handling.failure is not None:
-        handling.failure.suspect = handling.failure.alone = False
+        handling.failure.quarantined = handling.failure.exclusive = False
     if settlement.counted:
         entry.backout_count += 1
         if handling.failure is None:

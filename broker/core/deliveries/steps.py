@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from broker.core.message.delivery_state import FailureRecord
     from broker.core.message.entry import Entry
     from broker.core.moment import Moment
-    from broker.mqi.delivery_fields import HandlingTerms
+    from broker.mqi.delivery_fields import ServiceOptions
 
 _REQUEST: Final = MQMT.REQUEST.value
 
@@ -76,12 +76,12 @@ def judge(manager: Manager, ending: Ending, entries: list[Entry], moment: Moment
     delivery = ending.delivery
     assert delivery is not None
     service = delivery.service
-    attempts = backoff.attempts(service.terms, service.queue)
-    back_off(entries, service.terms, moment)
+    attempts = backoff.attempts(service.options, service.queue)
+    back_off(entries, service.options, moment)
     used_up = [
         entry for entry in entries if (attempts is not None and entry.backout_count >= attempts) or _too_late(entry)
     ]
-    if service.terms.groups and used_up:
+    if service.options.groups and used_up:
         used_up = entries
     left = [entry for entry in entries if entry not in used_up]
     part(manager, ending, left, used_up, moment, unit)
@@ -97,12 +97,12 @@ def _too_late(entry: Entry) -> bool:
     )
 
 
-def back_off(entries: Iterable[Entry], terms: HandlingTerms, moment: Moment) -> None:
-    """Messages are delayed as the terms want it; those of a group as long as its first."""
+def back_off(entries: Iterable[Entry], options: ServiceOptions, moment: Moment) -> None:
+    """Messages are delayed as the options want it; those of a group as long as its first."""
     wait = 0.0
     for number, entry in enumerate(entries):
-        if not number or not terms.groups:
-            wait = backoff.wait_after(terms, entry.backout_count, entry.msg_id)
+        if not number or not options.groups:
+            wait = backoff.wait_after(options, entry.backout_count, entry.msg_id)
         assert entry.handling is not None
         expired = entry.deadline is not None and entry.expired(moment.wall)
         entry.handling.not_before = 0.0 if expired else moment.wall + wait
@@ -172,11 +172,13 @@ def _bury(manager: Manager, ending: Ending, dead: list[Entry], unit: Unit, momen
     return []
 
 
-def _target(manager: Manager, delivery: Delivery | None, entry: Entry, record: FailureRecord) -> dead_lettering.Target:
+def _target(
+    manager: Manager, delivery: Delivery | None, entry: Entry, record: FailureRecord
+) -> dead_lettering.DeadLetterTarget:
     service = manager.deliveries.find(entry.queue) if delivery is None else delivery.service  # type: ignore[arg-type]
     if service is None:
-        return dead_lettering.Target(record.target, headed=record.headed)
-    return dead_lettering.target_of(manager, entry.queue, service.terms)
+        return dead_lettering.DeadLetterTarget(record.target, headed=record.headed)
+    return dead_lettering.target_of(manager, entry.queue, service.options)
 
 
 def _take_back(manager: Manager, grave: Unit) -> None:

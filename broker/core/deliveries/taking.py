@@ -1,8 +1,8 @@
 """Taking: starts come off the count of a queue, and as many messages out of it, in one step (handlers rules 1, 6).
 
 What is chosen is what a getter would be given next, but for what must not be handed out now: a message of a key that is
-busy, a segment whose message is not whole, a suspect beside others (handlers rule 1.4). A message whose attempts are
-used up is handed to nobody: it goes to the dead-letter queue.
+busy, a segment whose message is not whole, a quarantined message beside others (handlers rule 1.4). A message whose
+attempts are used up is handed to nobody: it goes to the dead-letter queue.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from broker.core.queues.shelf.views import START
 from broker.core.queues.unit import Unit
 
 if TYPE_CHECKING:
-    from broker.core.deliveries.delivery import Worker
-    from broker.core.deliveries.service import Service, Taker
+    from broker.core.deliveries.delivery import DeliveryWorker
+    from broker.core.deliveries.service import Service, WaitingTaker
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
     from broker.core.moment import Moment
@@ -40,7 +40,7 @@ _sequence = attrgetter("msg_seq_number")
 class HandOut(NamedTuple):
     """Deliveries for somebody who waited; `dead` are messages whose attempts are used up."""
 
-    taker: Taker | None
+    taker: WaitingTaker | None
     deliveries: list[Delivery]
     dead: list[Delivery]
 
@@ -76,13 +76,13 @@ def hand_out(manager: Manager, service: Service, moment: Moment) -> list[HandOut
 class _Choice:
     """The choice of messages that one worker is given of a queue now."""
 
-    def __init__(self, manager: Manager, service: Service, worker: Worker, moment: Moment) -> None:
+    def __init__(self, manager: Manager, service: Service, worker: DeliveryWorker, moment: Moment) -> None:
         self._manager = manager
         self._service = service
         self._worker = worker
         self._moment = moment
         self._queue = service.queue
-        self._attempts = backoff.attempts(service.terms, service.queue)
+        self._attempts = backoff.attempts(service.options, service.queue)
         self._bytes = 0
         self._singles_only = False  # those that failed in a batch come alone, and wait for no others
         self._made: list[Delivery] = []
@@ -91,13 +91,13 @@ class _Choice:
     def choose(self, count: int) -> tuple[list[Delivery], list[Delivery]]:
         """Up to `count` deliveries, and messages for the dead-letter queue."""
         worker, service = self._worker, self._service
-        if worker.alone is not None:
+        if worker.exclusive is not None:
             return [], []
-        alone = worker.drained_for
-        if alone is not None and (alone is not service or worker.deliveries):
+        exclusive = worker.draining_for
+        if exclusive is not None and (exclusive is not service or worker.deliveries):
             return [], []
-        batch = service.terms.batch
-        self._singles_only = batch > 1 and alone is None and self._waits_for_more(batch * count)
+        batch = service.options.batch
+        self._singles_only = batch > 1 and exclusive is None and self._waits_for_more(batch * count)
         bundle: list[Entry] = []
         after, looks = START, 0
         while len(self._made) < count and looks < LOOKS_MAX:
@@ -110,7 +110,7 @@ class _Choice:
                 entry = self._queue.shelf.entries[key]
                 if entry.state != AVAILABLE or not self._service.starts:
                     continue
-                if not self._look_at(entry, bundle) or worker.alone is not None:
+                if not self._look_at(entry, bundle) or worker.exclusive is not None:
                     looks = LOOKS_MAX
                     break
                 if len(bundle) == batch > 1:
@@ -118,8 +118,8 @@ class _Choice:
                 if len(self._made) >= count:
                     break
         self._bundled(bundle)
-        if alone is not None and worker.alone is None:  # what it was to run alone has gone
-            worker.drained_for = service.drained = None
+        if exclusive is not None and worker.exclusive is None:  # what it was to run alone has gone
+            worker.draining_for = service.draining = None
         return self._made, self._dead
 
     def _keys(self, after: int) -> islice[int]:
@@ -127,7 +127,7 @@ class _Choice:
         service, shelf = self._service, self._queue.shelf
         if service.order is not None:
             keys = service.order.keys
-        elif service.terms.groups:
+        elif service.options.groups:
             keys = shelf.wholes().keys
         else:
             keys = shelf.available
@@ -147,22 +147,22 @@ class _Choice:
             return False
         handling = entry.handling
         failure = None if handling is None else handling.failure
-        if entry in self._manager.deliveries.burying:
+        if entry in self._manager.deliveries.dead_lettering:
             return True
         if failure is None:
-            if self._worker.drained_for is not None or self._singles_only:
+            if self._worker.draining_for is not None or self._singles_only:
                 return True
             if self._attempts is not None and entry.backout_count >= self._attempts:
                 self._give_up(pieces)
-            elif self._service.terms.batch > 1 and self._service.order is None:
+            elif self._service.options.batch > 1 and self._service.order is None:
                 bundle.append(entry)
             else:
-                self._make(pieces if self._service.terms.batch <= 1 else self._run(entry))
+                self._make(pieces if self._service.options.batch <= 1 else self._run(entry))
             self._bytes += size
             return True
-        if failure.suspect and not failure.dead:
-            return self._look_at_suspect(entry, pieces)
-        if self._worker.drained_for is None:
+        if failure.quarantined and not failure.dead:
+            return self._look_at_quarantined(entry, pieces)
+        if self._worker.draining_for is None:
             over = failure.dead or (self._attempts is not None and entry.backout_count >= self._attempts)
             if over:
                 self._give_up(pieces)
@@ -171,54 +171,54 @@ class _Choice:
             self._bytes += size
         return True
 
-    def _look_at_suspect(self, entry: Entry, pieces: list[list[Entry]]) -> bool:
-        """Take one suspect a worker; one that a crash was charged to runs alone before its last attempt (handlers rule
-        1.4).
+    def _look_at_quarantined(self, entry: Entry, pieces: list[list[Entry]]) -> bool:
+        """Take one quarantined message a worker; one that a crash was charged to runs alone before its last attempt
+        (handlers rule 1.4).
         """
         service, worker = self._service, self._worker
         assert entry.handling is not None
         assert entry.handling.failure is not None
         failure = entry.handling.failure
         crashes = failure.crashes
-        if failure.alone and self._worker.drained_for is None and self._used_up(entry, crashes):
+        if failure.exclusive and self._worker.draining_for is None and self._used_up(entry, crashes):
             self._give_up(pieces)
             return True
         if not crashes and self._attempts is not None and entry.backout_count >= self._attempts:
             self._give_up(pieces)  # by other failures: the crash has charged a neighbour
             return True
         last = self._attempts is not None and entry.backout_count + 1 >= self._attempts
-        if not crashes or not (last or crashes + 1 >= service.terms.crashes):
-            if not worker.suspects and worker.drained_for is None:
+        if not crashes or not (last or crashes + 1 >= service.options.crashes):
+            if not worker.quarantined and worker.draining_for is None:
                 self._make(pieces)
             return True
-        if worker.drained_for is service:
+        if worker.draining_for is service:
             if worker.deliveries or self._made:
                 return False
             self._make(pieces)
-            worker.alone = service.alone = self._made[-1]
-            worker.drained_for = service.drained = None
+            worker.exclusive = service.exclusive = self._made[-1]
+            worker.draining_for = service.draining = None
             return False
-        if service.drained is None and service.alone is None:
-            free = [each for each in service.workers if each.drained_for is None and each.alone is None]
+        if service.draining is None and service.exclusive is None:
+            free = [each for each in service.workers if each.draining_for is None and each.exclusive is None]
             if free:
                 fewest = min(free, key=lambda each: len(each.deliveries) + (len(self._made) if each is worker else 0))
-                fewest.drained_for, service.drained = service, fewest
+                fewest.draining_for, service.draining = service, fewest
                 if fewest is worker and not worker.deliveries and not self._made:
-                    return self._look_at_suspect(entry, pieces)
+                    return self._look_at_quarantined(entry, pieces)
                 return fewest is not worker
         return True
 
     def _used_up(self, entry: Entry, crashes: int) -> bool:
         """True if the attempts of a message are used up, or it has crashed its workers too often."""
         used_up = self._attempts is not None and entry.backout_count >= self._attempts
-        return used_up or crashes >= self._service.terms.crashes
+        return used_up or crashes >= self._service.options.crashes
 
     def _pieces(self, entry: Entry) -> list[list[Entry]] | None:
         """Return the messages that go together with this one: those of its group, each with its segments. None when it
         does not begin that, or not all is there.
         """
         shelf = self._queue.shelf
-        if self._service.terms.groups:
+        if self._service.options.groups:
             together = [shelf.entries[key] for key in shelf.groups.in_order(entry)]
             return [list(piece) for _, piece in groupby(together, _sequence)]
         if not entry.msg_flags & SEGMENTS:
@@ -231,7 +231,7 @@ class _Choice:
         """A batch of an order by key: the first messages of one value that have not failed."""
         order, shelf = self._service.order, self._queue.shelf
         assert order is not None
-        most = min(self._service.terms.batch, self._service.starts)
+        most = min(self._service.options.batch, self._service.starts)
         pieces: list[list[Entry]] = []
         size = 0
         for key in order.following(order.value(entry), most):
@@ -245,11 +245,11 @@ class _Choice:
     def _waits_for_more(self, wanted: int) -> bool:
         """True if an incomplete batch is to wait for more messages."""
         service = self._service
-        if len(self._queue.shelf.available) >= min(wanted, service.terms.batch):
+        if len(self._queue.shelf.available) >= min(wanted, service.options.batch):
             service.batch_due = None
             return False
         if service.batch_due is None and self._queue.shelf.available:
-            service.batch_due = self._moment.tick + service.terms.batch_wait
+            service.batch_due = self._moment.tick + service.options.batch_wait
         if service.batch_due is None or self._moment.tick < service.batch_due:
             return True
         service.batch_due = None
@@ -273,7 +273,7 @@ class _Choice:
     def _taken(self, pieces: list[list[Entry]]) -> Delivery:
         """Take messages, in a unit of work of their own, and their starts."""
         service, queue, manager, moment = self._service, self._queue, self._manager, self._moment
-        if service.terms.groups:
+        if service.options.groups:
             pieces = [message for piece in pieces for message in _logical_messages(piece)]
         unit = Unit()
         unit.owner, unit.since = self._worker.hconn, moment.wall

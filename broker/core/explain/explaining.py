@@ -39,7 +39,7 @@ DAMAGED_MAX = 10
 SELECTED_MAX = 1000  # how many messages a selector is tried on
 
 
-class Wanted(NamedTuple):
+class ExplainSelection(NamedTuple):
     """The messages asked about: all that have these identifiers. A field that is None is not looked at."""
 
     msg_id: bytes | None = None
@@ -58,10 +58,12 @@ class Wanted(NamedTuple):
         return " and ".join(f"{name} {id.hex()}" for name, id in named if id is not None)
 
 
-ALL = Wanted()
+ALL = ExplainSelection()
 
 
-def explain(route: Route, shelf: Shelf, wanted: Wanted, now: float, core: Manager, group_bytes: int = 1 << 62) -> Steps:
+def explain(
+    route: Route, shelf: Shelf, selection: ExplainSelection, now: float, core: Manager, group_bytes: int = 1 << 62
+) -> Steps:
     """Yield the causes that keep the wanted messages on this shelf from those who get by this route, the most general
     first; None after each step that has found none. No consumer claims a group of more than `group_bytes`.
     """
@@ -71,24 +73,24 @@ def explain(route: Route, shelf: Shelf, wanted: Wanted, now: float, core: Manage
     for entry in in_steps(entries):
         if entry is None:
             yield None
-        elif wanted.has(entry):
+        elif selection.has(entry):
             seen.add(entry, now)
     yield from _inhibited(route, seen)
     if not seen.messages:
-        yield _nothing(queue, len(entries), wanted)
+        yield _nothing(queue, len(entries), selection)
     yield from _uncommitted(seen.puts, Cause.UNCOMMITTED_PUT, "put", now)
     yield from _uncommitted(seen.gets, Cause.UNCOMMITTED_GET, "got", now)
     yield from _locked(queue, seen.locked)
     if seen.claimed:
-        yield from claims(core.consumers, queue, None if wanted == ALL else set(seen.claimed), now)
-    yield from prepared_units(core.sinks, queue, None if wanted == ALL else wanted, now)
+        yield from claims(core.consumers, queue, None if selection == ALL else set(seen.claimed), now)
+    yield from prepared_units(core.sinks, queue, None if selection == ALL else selection, now)
     yield from _delayed(seen, now)
     yield from _expired(seen)
     yield from _damaged(queue, seen.damaged)
     yield from incomplete(entries, seen.group_ids, now)
     yield from passed_over(shelf, queue, seen.group_ids, core.consumers, group_bytes)
     if seen.first is not None:
-        yield from _ahead(entries, seen.first, wanted)
+        yield from _ahead(entries, seen.first, selection)
         yield from _hidden_by_selectors(queue, seen.tried)
         yield from _marked(seen)
     yield from _getters(queue, served=bool(core.deliveries.served_by(queue)[1]))
@@ -164,10 +166,10 @@ def _inhibited(route: Route, seen: _Seen) -> Iterator[Finding]:
             yield finding(Cause.PUT_INHIBITED, f"{level.name} has PUT(DISABLED): nothing new comes", q_name=level.name)
 
 
-def _nothing(queue: LocalQueue, messages: int, wanted: Wanted) -> Finding:
+def _nothing(queue: LocalQueue, messages: int, selection: ExplainSelection) -> Finding:
     if not messages:
         return finding(Cause.NO_MESSAGE, f"nothing is on {queue.name}", messages=0)
-    text = f"{are(messages)} on {queue.name}, none with {wanted}"
+    text = f"{are(messages)} on {queue.name}, none with {selection}"
     return finding(Cause.NO_MESSAGE, text, messages=messages)
 
 
@@ -260,9 +262,9 @@ def _damaged(queue: LocalQueue, damaged: Sequence[Entry]) -> Iterator[Finding]:
 # Order, selectors, marks
 
 
-def _ahead(entries: Sequence[Entry], first: Entry, wanted: Wanted) -> Steps:
+def _ahead(entries: Sequence[Entry], first: Entry, selection: ExplainSelection) -> Steps:
     """Yield a finding on the messages that are delivered before the first of those asked about."""
-    if wanted == ALL:
+    if selection == ALL:
         return
     ahead = higher = 0
     for entry in in_steps(entries):

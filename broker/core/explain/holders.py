@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from broker.core.claims.consumer import Consumer
     from broker.core.claims.consumers import Consumers
-    from broker.core.explain.explaining import Wanted
+    from broker.core.explain.explaining import ExplainSelection
     from broker.core.explain.findings import Steps
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
@@ -98,7 +98,7 @@ def claims(consumers: Consumers, queue: LocalQueue, among: Collection[Entry] | N
         )
 
 
-class Prepared(NamedTuple):
+class PreparedMessages(NamedTuple):
     """Messages that the units of one batch have prepared: how many, in how many units, and when the first of these was
     begun (wall clock).
     """
@@ -116,42 +116,44 @@ Batch: TypeAlias = tuple[str, int]
 """A sink, and the number of its batch."""
 
 
-def prepared(sinks: Sinks, queue: LocalQueue) -> dict[Batch, Prepared]:
+def prepared(sinks: Sinks, queue: LocalQueue) -> dict[Batch, PreparedMessages]:
     """Return the prepared messages of a queue, by sink and batch."""
-    found: dict[Batch, Prepared] = {}
+    found: dict[Batch, PreparedMessages] = {}
     for unit in sinks.all():
         if queue in unit.counts:
             _add(found, unit, unit.counts[queue])
     return dict(sorted(found.items()))
 
 
-def _add(found: dict[Batch, Prepared], unit: PreparedUnit, count: int) -> None:
+def _add(found: dict[Batch, PreparedMessages], unit: PreparedUnit, count: int) -> None:
     batch = unit.name.sink, unit.name.batch
-    messages, units, since = found.get(batch, Prepared(0, 0, unit.since))
-    found[batch] = Prepared(messages + count, units + 1, min(since, unit.since))
+    messages, units, since = found.get(batch, PreparedMessages(0, 0, unit.since))
+    found[batch] = PreparedMessages(messages + count, units + 1, min(since, unit.since))
 
 
-def _prepared_among(sinks: Sinks, queue: LocalQueue, wanted: Wanted) -> Generator[None, None, dict[Batch, Prepared]]:
-    found: dict[Batch, Prepared] = {}
+def _prepared_among(
+    sinks: Sinks, queue: LocalQueue, selection: ExplainSelection
+) -> Generator[None, None, dict[Batch, PreparedMessages]]:
+    found: dict[Batch, PreparedMessages] = {}
     for unit in [each for each in sinks.all() if queue in each.counts]:
         count = 0
         for entry in in_steps(list(unit.left())):
             if entry is None:
                 yield
             else:
-                count += entry.queue is queue and wanted.has(entry)
+                count += entry.queue is queue and selection.has(entry)
         if count:
             _add(found, unit, count)
     return found
 
 
-def prepared_units(sinks: Sinks, queue: LocalQueue, wanted: Wanted | None, now: float) -> Steps:
+def prepared_units(sinks: Sinks, queue: LocalQueue, selection: ExplainSelection | None, now: float) -> Steps:
     """A finding for each of the first batches of which messages are prepared for the queue, or some of those that are
-    `wanted`.
+    `selection`.
     """
     if not queue.prepared:
         return
-    found = prepared(sinks, queue) if wanted is None else (yield from _prepared_among(sinks, queue, wanted))
+    found = prepared(sinks, queue) if selection is None else (yield from _prepared_among(sinks, queue, selection))
     for (sink, batch), held in list(found.items())[:BATCHES_MAX]:
         yield finding(
             Cause.PREPARED,
@@ -177,7 +179,7 @@ def held_by(core: Manager, queue: LocalQueue, now: float) -> str:
     return _prepared_by(prepared(core.sinks, queue), queue, now) if queue.prepared else ""
 
 
-def _prepared_by(found: dict[Batch, Prepared], queue: LocalQueue, now: float) -> str:
+def _prepared_by(found: dict[Batch, PreparedMessages], queue: LocalQueue, now: float) -> str:
     if not found:  # on its way to its unit, or out of it
         return f"{are(queue.prepared)} prepared"
     (sink, batch), held = min(found.items(), key=lambda each: each[1].since)

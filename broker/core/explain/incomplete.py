@@ -31,11 +31,11 @@ def incomplete(entries: Sequence[Entry], ids: Iterable[bytes], now: float) -> St
             yield None
         elif entry.group_id in members:
             members[entry.group_id].append(entry)
-    told_of = left = 0
+    reported_of = left = 0
     for id, group in members.items():
         findings = list(_lacking(id, [entry for entry in group if entry.state != GONE], now))
-        if findings and told_of < GROUPS_MAX:
-            told_of += 1
+        if findings and reported_of < GROUPS_MAX:
+            reported_of += 1
             yield from findings
         elif findings:
             left += 1

@@ -17,11 +17,10 @@ ERROR_BYTES: Final = 1024
 class FailureRecord:
     """A record of the failed attempts to handle a message. Instants are in seconds since 1970.
 
-    `suspect`: it was in flight when its worker went, and `alone` without any other beside it. `crashes` have been
-    charged to it. `why`, `feedback`, `exception`,
-    `error`, `traceback`, `handler` and `worker` are of the last attempt. `dead`: the message goes to the dead-letter
-    queue `target`, with an MQDLH if `headed`, as soon as that takes it; `tries` tells how often that has failed, and
-    `refusal` why it did last.
+    `quarantined`: it was in flight when its worker went, and `exclusive` without any other beside it. `crashes` have
+    been charged to it. `why`, `feedback`, `exception`, `error`, `traceback`, `handler` and `worker` are of the last
+    attempt. `dead`: the message goes to the dead-letter queue `target`, with an MQDLH if `headed`, as soon as that
+    takes it; `tries` tells how often that has failed, and `refusal` why it did last.
     """
 
     handler: str = ""
@@ -34,13 +33,13 @@ class FailureRecord:
     last_failed: float = 0.0
     feedback: int = 0
     crashes: int = 0
-    suspect: bool = False
+    quarantined: bool = False
     dead: bool = False
     tries: int = 0
     target: str = ""
     headed: bool = False
     refusal: str = ""
-    alone: bool = False
+    exclusive: bool = False
 
 
 class Handling:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 
 from broker.core.message.delivery_state import Handling
-from broker.core.message.logical_order import Item
+from broker.core.message.logical_order import LogicalPlace
 from broker.core.message.rows import GOT, MessageRow
 from broker.mqi.structures import NO_ID
 
@@ -185,9 +185,9 @@ class Entry:
         return self.key.to_bytes(16, "big")
 
     @property
-    def item(self) -> Item:
+    def item(self) -> LogicalPlace:
         """Its place in its group and logical message."""
-        return Item(self.group_id, self.msg_seq_number, self.offset)
+        return LogicalPlace(self.group_id, self.msg_seq_number, self.offset)
 
     @property
     def span(self) -> int:
@@ -293,7 +293,7 @@ class FullEntry(Entry):
         )  # fmt: skip
 
 
-class Piece(FullEntry):
+class CutSegment(FullEntry):
     """A piece, but not the first, of a message that the queue manager cuts: the message counts one start, and each
     piece would be one more. The store does not keep this: after a restart it is a segment like any other. Trigger
     messages, which start nothing themselves, are of this kind too.

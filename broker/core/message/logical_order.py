@@ -36,7 +36,7 @@ NUMBER_MAX = 999_999_999
 """The highest MsgSeqNumber and Offset."""
 
 
-class Item(NamedTuple):
+class LogicalPlace(NamedTuple):
     """The place of a physical message: its group, its logical message in the group, its first byte in that."""
 
     group_id: bytes
@@ -44,7 +44,7 @@ class Item(NamedTuple):
     offset: int
 
 
-ALONE = Item(NO_ID, 1, 0)
+ALONE = LogicalPlace(NO_ID, 1, 0)
 """A message outside of groups, whole."""
 
 
@@ -64,7 +64,7 @@ AT_ONCE = Instant()
 class Position(NamedTuple):
     """The last item of a handle, and what it left open."""
 
-    item: Item = ALONE
+    item: LogicalPlace = ALONE
     length: int = 0
     last_in_group: bool = False
     open_message: bool = False
@@ -93,14 +93,16 @@ class Position(NamedTuple):
                 MQRC.INCONSISTENT_UOW, "all gets of a group or logical message are under syncpoint, or none is"
             )
 
-    def next_item(self) -> Item:
+    def next_item(self) -> LogicalPlace:
         """Return the item that must follow in the open group or logical message."""
         group_id, number, offset = self.item
         if self.open_message:
-            return Item(group_id, number, offset + self.length)
-        return Item(group_id, number + 1, 0)
+            return LogicalPlace(group_id, number, offset + self.length)
+        return LogicalPlace(group_id, number + 1, 0)
 
-    def after(self, item: Item, length: int, flags: int, persistence: int, *, in_unit: bool, logical: bool) -> Position:
+    def after(
+        self, item: LogicalPlace, length: int, flags: int, persistence: int, *, in_unit: bool, logical: bool
+    ) -> Position:
         """The position after a call that put or got `item` (semantics 3.3, 6.2)."""
         open_message = flags & SEGMENTS == SEGMENT
         last = bool(flags & LAST_MSG_IN_GROUP)
@@ -134,7 +136,7 @@ def stored_flags(flags: int) -> int:
 
 def put_in_order(
     position: Position, flags: int, persistence: int, new_group: Callable[[], bytes], *, in_unit: bool
-) -> Item:
+) -> LogicalPlace:
     """The item that a put with LOGICAL_ORDER is (semantics 3.2 rows 1 to 7). `new_group` is used where the rows say
     so.
 
@@ -145,7 +147,7 @@ def put_in_order(
     if reason:
         raise MQError(reason, _MISFITS[reason])
     if not position.open:
-        return Item(new_group(), 1, 0) if flags & (GROUPED | SEGMENTS | SEGMENTATION_ALLOWED) else ALONE
+        return LogicalPlace(new_group(), 1, 0) if flags & (GROUPED | SEGMENTS | SEGMENTATION_ALLOWED) else ALONE
     item = position.next_item()
     if item.msg_seq_number > NUMBER_MAX:
         raise MQError(MQRC.MSG_SEQ_NUMBER_ERROR, "the group has its 999999999 messages")
@@ -154,7 +156,7 @@ def put_in_order(
     return item
 
 
-def put_as_given(flags: int, md: MessageDescriptor, new_group: Callable[[], bytes]) -> Item:
+def put_as_given(flags: int, md: MessageDescriptor, new_group: Callable[[], bytes]) -> LogicalPlace:
     """The item that a put without LOGICAL_ORDER is (rows 8 to 12): the descriptor's fields, where the flags need
     them, which have been checked.
     """
@@ -162,10 +164,10 @@ def put_as_given(flags: int, md: MessageDescriptor, new_group: Callable[[], byte
         return ALONE
     number = md.msg_seq_number if flags & GROUPED else 1
     offset = md.offset if flags & SEGMENTS else 0
-    return Item(new_group() if md.group_id == NO_ID else md.group_id, number, offset)
+    return LogicalPlace(new_group() if md.group_id == NO_ID else md.group_id, number, offset)
 
 
-def put_warning(position: Position, item: Item, flags: int, persistence: int, *, in_unit: bool) -> int:
+def put_warning(position: Position, item: LogicalPlace, flags: int, persistence: int, *, in_unit: bool) -> int:
     """The warning of a put without LOGICAL_ORDER that leaves what one with it has begun (semantics 3.4): that
     something is left incomplete comes before how it is continued.
     """

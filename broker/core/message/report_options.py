@@ -21,7 +21,7 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 
-class Choice(NamedTuple):
+class ReportChoice(NamedTuple):
     """The three options of one kind of report. The bits of the last include those of the others."""
 
     plain: int
@@ -34,10 +34,10 @@ class Choice(NamedTuple):
         return given if given in self else 0
 
 
-EXCEPTION = Choice(MQRO.EXCEPTION.value, MQRO.EXCEPTION_WITH_DATA.value, MQRO.EXCEPTION_WITH_FULL_DATA.value)
-EXPIRATION = Choice(MQRO.EXPIRATION.value, MQRO.EXPIRATION_WITH_DATA.value, MQRO.EXPIRATION_WITH_FULL_DATA.value)
-COA = Choice(MQRO.COA.value, MQRO.COA_WITH_DATA.value, MQRO.COA_WITH_FULL_DATA.value)
-COD = Choice(MQRO.COD.value, MQRO.COD_WITH_DATA.value, MQRO.COD_WITH_FULL_DATA.value)
+EXCEPTION = ReportChoice(MQRO.EXCEPTION.value, MQRO.EXCEPTION_WITH_DATA.value, MQRO.EXCEPTION_WITH_FULL_DATA.value)
+EXPIRATION = ReportChoice(MQRO.EXPIRATION.value, MQRO.EXPIRATION_WITH_DATA.value, MQRO.EXPIRATION_WITH_FULL_DATA.value)
+COA = ReportChoice(MQRO.COA.value, MQRO.COA_WITH_DATA.value, MQRO.COA_WITH_FULL_DATA.value)
+COD = ReportChoice(MQRO.COD.value, MQRO.COD_WITH_DATA.value, MQRO.COD_WITH_FULL_DATA.value)
 CHOICES = (EXCEPTION, EXPIRATION, COA, COD)
 
 WITH_DATA_BYTES = 100

@@ -48,7 +48,7 @@ HANDLED_ALONE: Final = 3
 """The values of `hardened`: who had the message."""
 
 
-class Run(NamedTuple):
+class Numbering(NamedTuple):
     """Messages, by their ids, in an order: the first of them is given the number `first`, the next the next one."""
 
     holder: int
@@ -93,8 +93,10 @@ class Rows:
     dropped: list[tuple[str, str]] = field(default_factory=list)  # (space, name) of objects deleted
     high_water: int = 0  # raise the stored high-water mark of the manager's counter to this
     states: list[ObjectRow] = field(default_factory=list)  # as `objects`, of what changes all the time: needs no room
-    held: list[Run] = field(default_factory=list)  # messages that are there: sets `holder` and `sequence`
-    placed: list[Run] = field(default_factory=list)  # held messages (holder 0 here): sets `place`, clears `holder`
+    held: list[Numbering] = field(default_factory=list)  # messages that are there: sets `holder` and `sequence`
+    placed: list[Numbering] = field(
+        default_factory=list
+    )  # held messages (holder 0 here): sets `place`, clears `holder`
     handled: list[tuple[int, int, bytes]] = field(default_factory=list)  # (id, BackoutCount, handling); clears
     # `hardened`: a message that a handler has failed on, or that is released before its time
     marked: list[tuple[int, int]] = field(default_factory=list)  # (id, `hardened`), by handlers in this process; what

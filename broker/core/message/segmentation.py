@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from broker.core.message.entry import FullEntry, Piece, rank_of
+from broker.core.message.entry import CutSegment, FullEntry, rank_of
 from broker.core.message.headers.properties import folders_of
 from broker.core.message.logical_order import LAST_SEGMENT, SEGMENT, SEGMENTS
 from broker.core.message.report_options import CHOICES, WITH_DATA_BYTES
@@ -48,7 +48,7 @@ def cut(whole: FullEntry, length: int, ids: Identifiers) -> list[FullEntry]:
 
 
 def _copy(whole: FullEntry, ids: Identifiers) -> FullEntry:
-    piece = Piece(whole.queue, ids.next(), rank_of(whole.key), None, 0)
+    piece = CutSegment(whole.queue, ids.next(), rank_of(whole.key), None, 0)
     for field in (
         "correl_id",
         "group_id",

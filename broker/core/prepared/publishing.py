@@ -41,20 +41,26 @@ SLICE: Final = 5000
 _IN_GROUPS: Final = 4  # a message of a unit with groups costs as much as so many others, where there are several slices
 
 
-class Winner(NamedTuple):
+class PublishedUnit(NamedTuple):
     """A unit that is to be published, and how many messages were staged in it."""
 
     unit: UnitName
     rows: int
 
 
-class Publication:
+class Publishing:
     """One batch on its way. `units` are those that are published, in the order of their partitions; `reports` is the
     unit of work of the confirmations of their arrival, None where none is asked for.
     """
 
     def __init__(
-        self, manager: Manager, sinks: Sinks, sink: Sink, batch: int, query: str | None, winners: Sequence[Winner]
+        self,
+        manager: Manager,
+        sinks: Sinks,
+        sink: Sink,
+        batch: int,
+        query: str | None,
+        winners: Sequence[PublishedUnit],
     ) -> None:
         self._manager = manager
         self._sinks = sinks

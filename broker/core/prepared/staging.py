@@ -61,7 +61,7 @@ _WITH_HEADERS: Final = (EXTENSION_FORMAT, PROPERTIES_FORMAT)
 
 
 @dataclass(slots=True, eq=False)
-class Piece:
+class StagedPiece:
     """A piece as it is given: whose it is, the index of its first message in the unit, its messages, put options, and
     whether no other comes after it.
     """
@@ -112,7 +112,7 @@ class _Template:
 class Staging:
     """One piece on its way into its unit."""
 
-    def __init__(self, manager: Manager, piece: Piece, sinks: Sinks | None = None) -> None:
+    def __init__(self, manager: Manager, piece: StagedPiece, sinks: Sinks | None = None) -> None:
         check_options(piece.options)
         self._manager = manager
         self._piece = piece
@@ -342,7 +342,7 @@ def is_known(unit: PreparedUnit | None, first: int) -> bool:
     return first < unit.rows
 
 
-def _check_index(unit: PreparedUnit, piece: Piece) -> None:
+def _check_index(unit: PreparedUnit, piece: StagedPiece) -> None:
     """Raise UOW_CANCELED (2297) for a piece whose predecessors are not there, OPERATION_NOT_ALLOWED (2534) for one
     behind the last.
     """

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgpack
 
 from broker.core.message.generated import reports
-from broker.core.message.logical_order import Item, Position
-from broker.core.message.rows import ObjectRow, Run
+from broker.core.message.logical_order import LogicalPlace, Position
+from broker.core.message.rows import Numbering, ObjectRow
 from broker.core.queues.unit import PREPARED, PREPARING, STATE_NAMES, TRANSITIONS
 from broker.mqi.structures import NO_ID
 
@@ -120,7 +120,7 @@ class PreparedUnit:
         unit.state = PREPARED
         unit.touched, unit.rows, unit.closed = fields["touched"], fields["rows"], fields["closed"]
         for q_name, (item, *others) in fields["positions"].items():
-            unit.positions[q_name] = Position(Item(*item), *others)
+            unit.positions[q_name] = Position(LogicalPlace(*item), *others)
         return unit, fields["entries"]
 
     # Its messages
@@ -187,9 +187,9 @@ class PreparedUnit:
         """Its messages that are not on their queues."""
         return self.entries[self.shown :] if self.shown else self.entries
 
-    def runs(self) -> Iterable[Run]:
+    def runs(self) -> Iterable[Numbering]:
         """Its persistent messages at their places, from `base` on."""
-        return (Run(0, self.base + index, ids) for index, ids in self.stored)
+        return (Numbering(0, self.base + index, ids) for index, ids in self.stored)
 
     def show(self, count: int) -> list[PreparedEntry]:
         """The next of its messages at their places: so many, and more up to the last of every group that has begun."""

@@ -32,7 +32,7 @@ _DROPPED_A_STEP: Final = 200
 _STALE_MAX: Final = 1000
 
 
-class Holder(NamedTuple):
+class KeyHolder(NamedTuple):
     """The first put with a key: `id` and the given MsgId (else b"") of the message, the digest of its data, and when
     the key is forgotten (seconds since 1970; 0: when the message has gone).
     """
@@ -46,9 +46,9 @@ class Holder(NamedTuple):
         return _FIELDS.pack(self.id, self.until, self.digest) + self.msg_id
 
     @staticmethod
-    def unpack(packed: bytes) -> Holder:
+    def unpack(packed: bytes) -> KeyHolder:
         id, until, digest = _FIELDS.unpack_from(packed)
-        return Holder(id, until, digest, packed[_FIELDS.size :])
+        return KeyHolder(id, until, digest, packed[_FIELDS.size :])
 
 
 def digest_of(data: bytes) -> bytes:
@@ -94,7 +94,7 @@ class Keys:
         self._of_all = of_all
         self._held: dict[bytes, bytes] = {}  # packed holders
         self._by_holder: dict[int, bytes] = {}  # the keys of messages that are on the queue
-        self._pending: dict[bytes, tuple[Unit, Entry, Holder]] = {}  # of units of work that have not ended
+        self._pending: dict[bytes, tuple[Unit, Entry, KeyHolder]] = {}  # of units of work that have not ended
         self._times: Wheel[bytes] = Wheel()
         self._deleted = False
         self.duplicates = 0  # how many puts were answered as made before
@@ -103,18 +103,18 @@ class Keys:
     def __len__(self) -> int:
         return len(self._held) + len(self._pending)
 
-    def find(self, hashed: bytes, now: float) -> Holder | None:
+    def find(self, hashed: bytes, now: float) -> KeyHolder | None:
         """Return the holder of the key, units of work that have not ended aside."""
         packed = self._held.get(hashed)
         if packed is None:
             return None
-        holder = Holder.unpack(packed)
+        holder = KeyHolder.unpack(packed)
         if holder.until and holder.until <= now:
             self._forget(hashed, holder)
             return None
         return holder
 
-    def pending(self, hashed: bytes) -> tuple[Unit, Entry, Holder] | None:
+    def pending(self, hashed: bytes) -> tuple[Unit, Entry, KeyHolder] | None:
         """The unit of work that has the key to itself, and its message."""
         return self._pending.get(hashed)
 
@@ -128,7 +128,7 @@ class Keys:
 
     # What becomes of them
 
-    def begin(self, hashed: bytes, unit: Unit, entry: Entry, holder: Holder) -> None:
+    def begin(self, hashed: bytes, unit: Unit, entry: Entry, holder: KeyHolder) -> None:
         """A unit of work puts with a key that nobody else has."""
         self._pending[hashed] = unit, entry, holder
         self._of_all.count += 1
@@ -146,7 +146,7 @@ class Keys:
         _, _, holder = self._pending.pop(hashed)
         before = self._held.get(hashed)
         if before is not None:
-            self._by_holder.pop(Holder.unpack(before).id, None)
+            self._by_holder.pop(KeyHolder.unpack(before).id, None)
             self._of_all.count -= 1
         self._hold(hashed, holder, now)
         self._by_holder[holder.id] = hashed
@@ -162,7 +162,7 @@ class Keys:
         packed = None if hashed is None else self._held.get(hashed)
         if packed is None or hashed is None:
             return
-        holder = Holder.unpack(packed)
+        holder = KeyHolder.unpack(packed)
         if not holder.until and holder.id == entry.id:
             self._forget(hashed, holder)
             if entry.persistence:
@@ -171,8 +171,8 @@ class Keys:
     def free(self, hashed: bytes, id: int) -> None:
         """The holder was cancelled: its key is free."""
         packed = self._held.get(hashed)
-        if packed is not None and Holder.unpack(packed).id == id:
-            self._forget(hashed, Holder.unpack(packed))
+        if packed is not None and KeyHolder.unpack(packed).id == id:
+            self._forget(hashed, KeyHolder.unpack(packed))
 
     def forget_all(self) -> None:
         """The queue is deleted."""
@@ -187,7 +187,7 @@ class Keys:
         if (row.until and row.until <= now) or not (row.until or on_queue):
             return False
         self._of_all.count += 1
-        self._hold(row.key, Holder(row.id, row.until, row.digest, row.msg_id), now)
+        self._hold(row.key, KeyHolder(row.id, row.until, row.digest, row.msg_id), now)
         if on_queue:
             self._by_holder[row.id] = row.key
         return True
@@ -211,14 +211,14 @@ class Keys:
 
     def _is_stale(self, hashed: bytes, due: float) -> bool:
         packed = self._held.get(hashed)
-        return packed is None or Holder.unpack(packed).until != due
+        return packed is None or KeyHolder.unpack(packed).until != due
 
-    def _hold(self, hashed: bytes, holder: Holder, now: float) -> None:
+    def _hold(self, hashed: bytes, holder: KeyHolder, now: float) -> None:
         self._held[hashed] = holder.pack()
         if holder.until:
             self._times.add(hashed, holder.until, now)
 
-    def _forget(self, hashed: bytes, holder: Holder) -> None:
+    def _forget(self, hashed: bytes, holder: KeyHolder) -> None:
         del self._held[hashed]
         self._of_all.count -= 1
         if self._by_holder.get(holder.id) == hashed:
@@ -229,7 +229,7 @@ class Keys:
         self._times.check_invariants()
         windows = 0
         for packed in self._held.values():
-            windows += bool(Holder.unpack(packed).until)
+            windows += bool(KeyHolder.unpack(packed).until)
         assert windows <= len(self._times)
         for id, hashed in self._by_holder.items():
-            assert Holder.unpack(self._held[hashed]).id == id
+            assert KeyHolder.unpack(self._held[hashed]).id == id

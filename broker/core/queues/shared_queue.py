@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from broker.core.queues.unit import Unit
 
 
-class Lag(NamedTuple):
+class ConsumerLag(NamedTuple):
     """The available messages of queues, for a consumer: their number and bytes, and when the oldest was put (wall
     clock; 0 when there is none). On queues of a queue manager's own, what is uncommitted at the moment counts in the
     bytes too.
@@ -68,7 +68,7 @@ class SharedQueue(LocalQueue):
         super().__init__(definition, 0, ids, effects)
         self.version = version
         self.structure = Structure("")
-        self.lag = Lag(0, 0, 0.0)  # when the group was last asked who has claimed what
+        self.lag = ConsumerLag(0, 0, 0.0)  # when the group was last asked who has claimed what
         self.noted = Noted()
         self._limited = False
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from broker.core.message.entry import Entry
-    from broker.core.message.generated.reports import Kind
+    from broker.core.message.generated.reports import ReportKind
     from broker.core.message.generated.trigger_message import TriggerEvent
     from broker.core.message.logical_order import Position
     from broker.core.queues.handles import Handle, Hconn
-    from broker.core.queues.unit_terms import UnitTerms
+    from broker.core.queues.unit_extras import UnitExtras
 
 ACTIVE, COMMITTING, BACKING_OUT, COMMITTED, BACKED_OUT, PREPARING, PREPARED, IN_DOUBT = range(8)
 STATE_NAMES = (
@@ -64,6 +64,7 @@ class Unit:
     __slots__ = (
         "bytes",
         "calls",
+        "extras",
         "gets",
         "last_gets",
         "last_puts",
@@ -73,7 +74,6 @@ class Unit:
         "shared",
         "since",
         "state",
-        "terms",
         "triggers",
     )
 
@@ -86,15 +86,15 @@ class Unit:
         self.bytes = 0  # of the bodies put
         self.calls = 0  # what counts towards MAXUMSGS: one a call, however many segments it puts or gets
         self.triggers: list[TriggerEvent] = []  # what its puts have triggered, for the time when it is over
-        self.reports: dict[Entry, Kind] = {}  # to be made of these messages when the unit is committed
+        self.reports: dict[Entry, ReportKind] = {}  # to be made of these messages when the unit is committed
         self.last_puts: dict[Handle, Position] = {}  # from before the unit's first put with the handle
         self.last_gets: dict[Handle, Position] = {}  # and first get
         self.shared: SharedPart | None = None  # None: it touches no shared queue
-        self.terms: UnitTerms | None = (
+        self.extras: UnitExtras | None = (
             None  # what its puts have said beside the options of the MQI; None for nearly all
         )
 
-    def confirm(self, entry: Entry, kind: Kind) -> None:
+    def confirm(self, entry: Entry, kind: ReportKind) -> None:
         """The message asks for a report on what this unit does with it. The report counts towards MAXUMSGS."""
         self.reports[entry] = kind
         self.calls += 1
@@ -102,8 +102,8 @@ class Unit:
     def forget(self, entry: Entry) -> None:
         """A message got leaves the unit."""
         self.calls -= self.gets.pop(entry) + (self.reports.pop(entry, None) is not None)
-        if self.terms is not None:
-            self.terms.forget(entry)
+        if self.extras is not None:
+            self.extras.forget(entry)
 
     def pass_on(self, entry: Entry, other: Unit) -> None:
         """A message got becomes part of another unit, and with it the report that it asks for."""
@@ -160,8 +160,8 @@ class Unit:
         for entry in gets:
             if entry.persistence:
                 rows.removals.append(entry.number or entry.key & ID_MASK)
-        if self.terms is not None:
-            self.terms.add_rows(rows)
+        if self.extras is not None:
+            self.extras.add_rows(rows)
         return rows
 
     def backout_rows(self) -> Rows:

@@ -72,7 +72,7 @@ class Selector:
 
     def matches(self, entry: Entry) -> bool:
         """True if the condition is true of the message; neither false nor unknown will do."""
-        return self._evaluate(_Message(entry)) is True
+        return self._evaluate(_MessageLookup(entry)) is True
 
     def __repr__(self) -> str:
         return f"<Selector {self.text}>"
@@ -84,7 +84,7 @@ def selector(text: str) -> Selector:
     return Selector(text)
 
 
-class _Message:
+class _MessageLookup:
     """The lookup for one message; what is packed is unpacked when it is first asked for."""
 
     __slots__ = ("_entry", "_packed_md")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.commands import errors
 from broker.commands.errors import CommandError
-from broker.commands.interpreter import Outcome, begin, refused
+from broker.commands.interpreter import CommandOutcome, begin, refused
 from broker.commands.language import script
 from broker.commands.requests import DECISIONS, GROUP_REQUESTS, ScopedRequest
 from broker.engine.admin.group_commands import refusal_of
@@ -112,7 +112,7 @@ class CommandServer:
         """Run one command; whether it did its work. `here`: it is not sent on."""
         now = datetime.fromtimestamp(self._clock.time(), UTC)
         begun = begin(text, self._catalog, now, warned, here=here)
-        if isinstance(begun, Outcome):
+        if isinstance(begun, CommandOutcome):
             reply = await self._change(begun)
             call.add(reply)
             return reply.ok
@@ -124,7 +124,7 @@ class CommandServer:
             return await self._ask_group(begun, call)
         return await self._show(begun, call)
 
-    async def _change(self, begun: Outcome) -> CommandReply:
+    async def _change(self, begun: CommandOutcome) -> CommandReply:
         """The reply to a command when its changes are made."""
         try:
             if begun.changes:

@@ -20,7 +20,7 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from broker.commands.requests import Decision
     from broker.core.claims.consumer import Consumer
-    from broker.core.prepared.half import PrivateHalf
+    from broker.core.prepared.branches import PreparedBranch
     from broker.engine.claims.claim_jobs import ClaimJobs
     from broker.engine.claims.sink_jobs import SinkJobs
     from broker.engine.context import EngineContext
@@ -73,9 +73,9 @@ class Decisions:
 
     async def _resolve_unit(self, decision: ResolveUnitRequest) -> int:
         """Resolve a unit; return the number of messages removed."""
-        half = self._half(decision.name)
-        if half is not None:
-            return await self._resolve_half(half, commit=decision.commit)
+        branch = self._branch(decision.name)
+        if branch is not None:
+            return await self._resolve_branch(branch, commit=decision.commit)
         name, sharing = UnitName.parsed(decision.name), self._context.sharing
         unit = None if name is None else self._core.sinks.unit(name)
         if name is None or (unit is None and sharing is None):
@@ -94,27 +94,27 @@ class Decisions:
             raise errors.not_found(decision.name)
         raise errors.in_use(f"a piece of {decision.name} is on its way")
 
-    def _half(self, text: str) -> PrivateHalf | None:
-        """The private half of the unit of work whose id an administrator has written."""
+    def _branch(self, text: str) -> PreparedBranch | None:
+        """The prepared branch of the unit of work whose id an administrator has written."""
         try:
-            return self._core.halves.by_id.get(UUID(text))
+            return self._core.branches.by_id.get(UUID(text))
         except ValueError:
             return None
 
-    async def _resolve_half(self, half: PrivateHalf, *, commit: bool) -> int:
+    async def _resolve_branch(self, branch: PreparedBranch, *, commit: bool) -> int:
         """The administrator knows what the group cannot tell: how many messages are removed."""
-        if half.unit.state != IN_DOUBT:
-            raise errors.in_use(f"unit {half.id} is being committed")
+        if branch.unit.state != IN_DOUBT:
+            raise errors.in_use(f"unit {branch.id} is being committed")
         sharing = self._context.sharing
         if sharing is not None:
-            sharing.units.resolved(half.id, committed=commit)
-        rows = self._core.halves.decide(self._core, half, committed=commit)
+            sharing.units.resolved(branch.id, committed=commit)
+        rows = self._core.branches.decide(self._core, branch, committed=commit)
 
         def settle(_: Exception | None) -> None:
-            self._context.settle(half.unit, committed=commit)
+            self._context.settle(branch.unit, committed=commit)
 
         await Written(self._context.journal, rows, settle)
-        return len(half.gets if commit else half.puts)
+        return len(branch.gets if commit else branch.puts)
 
     async def _reset(self, name: str) -> int:
         """Reset a sink; return the number of messages removed with its units."""

@@ -22,7 +22,7 @@ from broker.engine.calls.answers import answer_written, fail, placed
 from broker.engine.calls.gets import GettingCall
 from broker.engine.mistakes import mistake
 from broker.engine.shared_queues import PutStep
-from broker.interface.port import GET_MANY_MAX, Call, Delivery, Placed, PlacedMany, behind_stopped
+from broker.interface.port import GET_MANY_MAX, Call, GetAnswer, Placed, PlacedMany, behind_stopped
 from broker.mqi import checks
 from broker.mqi.constants.options import MQGMO, MQPMO
 from broker.mqi.errors import MQError
@@ -169,7 +169,7 @@ def _runs(
         raise error
 
 
-class GetManyCall(GettingCall[list[Delivery]]):
+class GetManyCall(GettingCall[list[GetAnswer]]):
     """A batch of gets."""
 
     def __init__(

@@ -47,7 +47,7 @@ C = TypeVar("C", bound=Call[Any])
 T = TypeVar("T")
 
 
-class Deferred(NamedTuple):
+class QueuedCall(NamedTuple):
     """A call that is deferred: what makes it, with which arguments, and whether it looks at queues."""
 
     call: Call[Any]
@@ -68,7 +68,7 @@ class CallOrder:
         self._unsettled = 0  # units of this connection in the journal
         self._revealing = 0  # those among them, and other steps, that will make messages visible
         self._held = 0  # jobs of this connection, and commits that wait for bodies: all later calls wait
-        self._deferred: deque[Deferred] = deque()
+        self._deferred: deque[QueuedCall] = deque()
         self._dropped: deque[Call[Any]] = deque()  # since the connection ended
         self._looking: Call[Any] | None = None  # with a job, or in the shared repository
         self._looked_up = False  # what the call names that is being made
@@ -84,7 +84,7 @@ class CallOrder:
         if self.ended is None and not self._deferred and not self._held:
             self._make(call, make, arguments)
         else:
-            self._defer(Deferred(call, make, arguments))
+            self._defer(QueuedCall(call, make, arguments))
         return call
 
     def after_own_writes(self, call: C, make: Callable[..., None], *arguments: Any) -> C:
@@ -96,10 +96,10 @@ class CallOrder:
         if self.ended is None and not self._deferred and not self._held and not self._revealing:
             self._make(call, make, arguments)
         else:
-            self._defer(Deferred(call, make, arguments, looks=True))
+            self._defer(QueuedCall(call, make, arguments, looks=True))
         return call
 
-    def _defer(self, deferred: Deferred) -> None:
+    def _defer(self, deferred: QueuedCall) -> None:
         if self.ended is None:
             self._deferred.append(deferred)
         else:
@@ -133,7 +133,7 @@ class CallOrder:
         self._held += 1
         return _once(self._released)
 
-    def take_along(self, wanted: Callable[[Deferred], bool]) -> None:
+    def take_along(self, wanted: Callable[[QueuedCall], bool]) -> None:
         """Make the deferred calls in front that whoever holds the others takes along with its own."""
         while self._deferred and not self._room.congested and wanted(self._deferred[0]):
             self._make_deferred(self._deferred.popleft())
@@ -150,7 +150,7 @@ class CallOrder:
         """Do what must be done before a call that only receives can be made, in slices; then make it, before all later
         calls. When nobody waits for the call any more, the rest is left undone.
         """
-        deferred = Deferred(call, make, arguments, looks=True)
+        deferred = QueuedCall(call, make, arguments, looks=True)
         self._look(call, self._prepared(steps), lambda _call, _: self._deferred.appendleft(deferred))
 
     def look(self, call: Call[T], steps: Steps[T], size: int = 0) -> None:
@@ -259,9 +259,9 @@ class CallOrder:
             return
         self._settle(unit, self._context.core.backout(unit), then, committed=False)
 
-    def write_half(self, rows: Rows, then: Done) -> None:
-        """Have the private half of a frozen unit written, or nothing, after this connection's earlier units. It falls
-        with them when the store is full (journal rule 6). The connection is held meanwhile.
+    def write_branch(self, rows: Rows, then: Done) -> None:
+        """Have the prepared branch of a frozen unit written, or nothing, after this connection's earlier units. It
+        falls with them when the store is full (journal rule 6). The connection is held meanwhile.
         """
         if not (self._unsettled or rows):
             then(None)
@@ -321,7 +321,7 @@ class CallOrder:
         """True if the call that has raised this is made again, once the name has been looked up in the group."""
         return isinstance(error, UnknownNameError) and self._context.sharing is not None and not self._looked_up
 
-    def _look_up(self, deferred: Deferred) -> None:
+    def _look_up(self, deferred: QueuedCall) -> None:
         """Make a call again, before all later ones, when what others have defined is known."""
         go_on = self.hold()
         self._looking = deferred.call
@@ -342,9 +342,9 @@ class CallOrder:
             make(call, *arguments)
         except MQError as error:
             if self.looks_up(error):
-                self._look_up(Deferred(call, make, arguments))
+                self._look_up(QueuedCall(call, make, arguments))
             else:
-                call.set_exception(self._told(error).with_traceback(None))  # which would keep the arguments alive
+                call.set_exception(self._reported(error).with_traceback(None))  # which would keep the arguments alive
         except Exception as error:
             spoil(call, mistake(error, "a call"))
         try:
@@ -352,7 +352,7 @@ class CallOrder:
         except Exception as error:
             mistake(error, "what follows a call")
 
-    def _told(self, error: MQError) -> MQError:
+    def _reported(self, error: MQError) -> MQError:
         """Return the error for the program; of a name that could not be looked up, it says that."""
         if self._unread is None or not isinstance(error, UnknownNameError):
             return error
@@ -379,7 +379,7 @@ class CallOrder:
             self._make_deferred(self._deferred.popleft())
             yield
 
-    def _make_deferred(self, deferred: Deferred) -> None:
+    def _make_deferred(self, deferred: QueuedCall) -> None:
         call, make, arguments, _ = deferred
         if not call.cancelled():
             self._make(call, make, arguments)

@@ -12,7 +12,7 @@ from broker.core.message import assembly
 from broker.core.message.conversion.coding import Coding
 from broker.core.message.conversion.conversion import convert
 from broker.core.message.headers import mqmde, properties
-from broker.interface.port import Delivery
+from broker.interface.port import GetAnswer
 from broker.mqi.constants.descriptor import MQCCSI, MQENC
 from broker.mqi.constants.options import MQGMO
 from broker.mqi.layouts.packing import PACKED_FIELDS
@@ -32,7 +32,7 @@ _FORMAT = PACKED_FIELDS.index("format")
 _TRUNCATED = (int(MQRC.TRUNCATED_MSG_ACCEPTED), int(MQRC.TRUNCATED_MSG_FAILED))
 _TOO_BIG = int(MQRC.CONVERTED_MSG_TOO_BIG)
 
-NOTHING = Delivery(b"", NO_ID, NO_ID, NO_ID, 1, 0, 0, -1, 0, 0, -1, 0, NO_TOKEN, b"", 0, 0)
+NOTHING = GetAnswer(b"", NO_ID, NO_ID, NO_ID, 1, 0, 0, -1, 0, 0, -1, 0, NO_TOKEN, b"", 0, 0)
 """The answer to a get that gives no message: UNLOCK."""
 
 
@@ -69,7 +69,7 @@ def _wanted_coding(md: MessageDescriptor | None, q_mgr_ccsid: int) -> Coding:
     return Coding(q_mgr_ccsid if ccsid in _OWN_CCSID else ccsid, encoding)
 
 
-def delivery(grant: Grant, form: Form, now: float) -> Delivery:
+def delivery(grant: Grant, form: Form, now: float) -> GetAnswer:
     """The answer to a get. All bodies are in memory."""
     entries, reason = grant.entries, grant.reason
     if len(entries) == 1 and (form is PLAIN or form.plain) and not entries[0].properties:
@@ -112,9 +112,9 @@ def delivery(grant: Grant, form: Form, now: float) -> Delivery:
     )
 
 
-def _plain(entry: Entry, reason: int, now: float) -> Delivery:
+def _plain(entry: Entry, reason: int, now: float) -> GetAnswer:
     """The answer where the message is given as it is, which it mostly is."""
-    return Delivery(
+    return GetAnswer(
         entry.packed_md,
         entry.msg_id,
         entry.correl_id,

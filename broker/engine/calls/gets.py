@@ -12,7 +12,7 @@ from broker.engine.calls.put_back import put_back
 from broker.engine.calls.room import BOUNDLESS
 from broker.engine.journal.bodies import damaged
 from broker.engine.mistakes import contained, mistake
-from broker.interface.port import Call, Delivery, T
+from broker.interface.port import Call, GetAnswer, T
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.storage.store import DataDamagedError, StoreFullError
@@ -110,7 +110,7 @@ class GettingCall(WaitingCall[T]):
         self._grants: list[Grant] = []
         self._got: list[tuple[Entry, Unit]] = []  # what goes back if nobody takes the answer
         self._implicit: Unit | None = None  # what of it is outside syncpoint
-        self._deliveries: list[Delivery] = []
+        self._deliveries: list[GetAnswer] = []
 
     def handed(self, grant: Grant) -> None:
         """A message whose removal has taken effect with its put: answer."""
@@ -307,7 +307,7 @@ class GettingCall(WaitingCall[T]):
         _undo(self._conversation, grants, got)
 
 
-class GetCall(GettingCall[Delivery]):
+class GetCall(GettingCall[GetAnswer]):
     """An MQGET."""
 
     def granted(self, grant: Grant) -> None:

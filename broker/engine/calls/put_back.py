@@ -58,7 +58,7 @@ def leave_unit(conversation: Conversation, entries: Sequence[Entry]) -> None:
     context = conversation.context
     shared = [entry for entry in entries if entry.queue.shared]
     if shared:
-        context.member.returns.give_back(conversation.call_order, shared)
+        context.member.returned.give_back(conversation.call_order, shared)
         entries = [entry for entry in entries if not entry.queue.shared]
     hardened = [entry for entry in entries if entry.hardened]
     others = [entry for entry in entries if not entry.hardened]
@@ -105,7 +105,7 @@ def put_back(conversation: Conversation, got: Sequence[tuple[Entry, Unit]]) -> N
 def _put_again(conversation: Conversation, entry: Entry, unit: Unit) -> None:
     call_order, context = conversation.call_order, conversation.context
     if unit.state == units.COMMITTED and entry.queue.shared:
-        context.member.returns.put_again(entry)
+        context.member.returned.put_again(entry)
     elif unit.state == units.COMMITTED:
         again = context.core.put_again(entry)
         if again is not None:

@@ -15,7 +15,7 @@ class Room:
     """
 
     frame_bytes = 1 << 31
-    heeding = False
+    handling = False
     """Calls have come on the line that are made in slices: some of them in each of the next turns of the event loop."""
 
     @property

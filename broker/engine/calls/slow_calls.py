@@ -22,7 +22,7 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from broker.core.explain.explaining import Wanted
+    from broker.core.explain.explaining import ExplainSelection
     from broker.core.names.routes import Route
     from broker.core.queues.handles import Handle
     from broker.engine.conversation import Conversation
@@ -102,7 +102,7 @@ async def status(conversation: Conversation) -> dict[str, Any]:
     return figures.all()
 
 
-async def explanation(conversation: Conversation, route: Route, wanted: Wanted) -> Explanation:
+async def explanation(conversation: Conversation, route: Route, wanted: ExplainSelection) -> Explanation:
     """Explain why a queue gives a message, or does not."""
     findings: list[Finding] = []
     now = conversation.context.clock.time()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from broker.engine.context import EngineContext
     from broker.engine.manager import QueueManager
     from broker.engine.shared_queues import SharedClaims
-    from broker.interface.claims.claims import ConsumerState, Cut, QueueRange, Registration, Wanted
+    from broker.interface.claims.claims import BrowseSelection, ConsumerState, Cut, QueueRange, Registration
 
 
 class ClaimCalls:
@@ -92,7 +92,7 @@ class ClaimCalls:
     def queue_ranges(self, q_names: Sequence[str]) -> Call[list[QueueRange]]:
         return self.call_order.after_own_writes(Call(), self._queue_ranges, q_names)
 
-    def browse_range(self, q_name: str, after: int, last: int, wanted: Wanted) -> Call[bytes]:
+    def browse_range(self, q_name: str, after: int, last: int, wanted: BrowseSelection) -> Call[bytes]:
         return self.call_order.after_own_writes(Call(), self._browse_range, q_name, (after, last), wanted)
 
     def browse_cuts(self, q_name: str, after: int, last: int, messages: int, size: int) -> Call[list[Cut]]:
@@ -153,7 +153,7 @@ class ClaimCalls:
         else:
             ranges.queue_ranges(self, call, names)
 
-    def _browse_range(self, call: Call[bytes], q_name: str, within: tuple[int, int], wanted: Wanted) -> None:
+    def _browse_range(self, call: Call[bytes], q_name: str, within: tuple[int, int], wanted: BrowseSelection) -> None:
         queue, (after, last) = self._queue_read(q_name), ranges.within(within)
         if queue.shared:
             claims, longest = self.context.member.claims, self.room.frame_bytes

@@ -26,7 +26,7 @@ class ClaimWatch:
     def __init__(self, context: EngineContext, claim_age: float) -> None:
         self._context = context
         self._claim_age = claim_age
-        self._told: dict[str, float] = {}  # by uuid: when, monotonic seconds
+        self._reported: dict[str, float] = {}  # by uuid: when, monotonic seconds
         self._timer: Timer
         self._ended = False
         self._rest()
@@ -42,11 +42,11 @@ class ClaimWatch:
     def _look(self) -> None:
         sharing = self._context.sharing
         if sharing is None:
-            self._told_of(None)
+            self._refreshed(None)
         else:
-            sharing.ask(lambda: sharing.refresh(held=True), "the reading of claims", self._told_of)
+            sharing.ask(lambda: sharing.refresh(held=True), "the reading of claims", self._refreshed)
 
-    def _told_of(self, _: Exception | None) -> None:
+    def _refreshed(self, _: Exception | None) -> None:
         if not self._ended:
             contained(self._tell)
             self._rest()
@@ -55,10 +55,10 @@ class ClaimWatch:
         moment = self._context.moment()
         now, tick = moment.wall, moment.tick
         old = [each for each in self._context.core.consumers.all() if each.age(now) > self._claim_age]
-        self._told = {each.uuid: self._told[each.uuid] for each in old if each.uuid in self._told}
+        self._reported = {each.uuid: self._reported[each.uuid] for each in old if each.uuid in self._reported}
         for consumer in old:
-            if tick - self._told.get(consumer.uuid, -TELL_INTERVAL) >= TELL_INTERVAL:
-                self._told[consumer.uuid] = tick
+            if tick - self._reported.get(consumer.uuid, -TELL_INTERVAL) >= TELL_INTERVAL:
+                self._reported[consumer.uuid] = tick
                 logger.warning(
                     "claims are old consumer=%s generation=%d claims=%d not_pinned=%d seconds=%d: its program is to go "
                     "on, or RESOLVE CONSUMER(%s) ends them",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.core.claims.consumer import Consumer
     from broker.core.manager import Manager
-    from broker.core.prepared.half import PrivateHalf
+    from broker.core.prepared.branches import PreparedBranch
     from broker.core.prepared.unit import PreparedUnit
 
 
@@ -86,23 +86,23 @@ def thread_status(core: Manager, clock: Clock) -> Iterator[dict[str, int | str] 
             "AGE": int(max(0.0, clock.time() - unit.since)),
             "QUEUES": ", ".join(f"{q_name} {count}" for q_name, count in _by_queue(unit).items()),
         }
-    for half in sorted(core.halves.by_id.values(), key=_since):
-        counts = half.counts()
+    for branch in sorted(core.branches.by_id.values(), key=_since):
+        counts = branch.counts()
         yield {
-            "THREAD": str(half.id),
+            "THREAD": str(branch.id),
             "TYPE": "INDOUBT",
             "SINK": "",
             "BATCH": 0,
-            "UOWSTATE": STATE_NAMES[half.unit.state],
+            "UOWSTATE": STATE_NAMES[branch.unit.state],
             "MSGS": sum(counts.values()),
-            "BYTES": half.bytes,
-            "AGE": int(max(0.0, clock.time() - half.since)),
+            "BYTES": branch.bytes,
+            "AGE": int(max(0.0, clock.time() - branch.since)),
             "QUEUES": ", ".join(f"{q_name} {count}" for q_name, count in sorted(counts.items())),
         }
 
 
-def _since(half: PrivateHalf) -> tuple[float, int]:
-    return half.since, half.number
+def _since(branch: PreparedBranch) -> tuple[float, int]:
+    return branch.since, branch.number
 
 
 def handler_status(core: Manager, clock: Clock) -> Iterator[dict[str, int | str] | None]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.queues.queue import LocalQueue
     from broker.engine.claims.claim_calls import ClaimCalls
-    from broker.interface.claims.claims import Wanted
+    from broker.interface.claims.claims import BrowseSelection
     from broker.interface.port import Call
 
 _LOOKS: Final = 1000  # messages that one step looks at
@@ -66,18 +66,20 @@ def read_claimed(
 
 
 def browse_range(
-    conversation: ClaimCalls, call: Call[bytes], queue: LocalQueue, within: tuple[int, int], wanted: Wanted
+    conversation: ClaimCalls, call: Call[bytes], queue: LocalQueue, within: tuple[int, int], selection: BrowseSelection
 ) -> None:
     """The messages of a queue behind the number `after`, as many as go into a frame."""
-    conversation.call_order.look(call, _browse(conversation, queue, within, wanted))
+    conversation.call_order.look(call, _browse(conversation, queue, within, selection))
 
 
-async def _browse(conversation: ClaimCalls, queue: LocalQueue, within: tuple[int, int], wanted: Wanted) -> bytes:
+async def _browse(
+    conversation: ClaimCalls, queue: LocalQueue, within: tuple[int, int], selection: BrowseSelection
+) -> bytes:
     await _settled(conversation)  # what is on its way to be backed out is back
     (after, last), now = within, conversation.context.clock.time()
     while True:
         looking = _Looking(_from(conversation, queue, after, last))
-        suiting = (entry for entry in looking if _suits(entry, wanted) and not entry.expired(now))
+        suiting = (entry for entry in looking if _suits(entry, selection) and not entry.expired(now))
         found = fitting(suiting, conversation.room.frame_bytes)
         if found or looking.ended:
             break
@@ -183,11 +185,11 @@ def _uncommitted(conversation: ClaimCalls, queue: LocalQueue) -> Iterator[Entry]
         yield from (entry for entry in unit.puts if entry.queue is queue)
 
 
-def _suits(entry: Entry, wanted: Wanted) -> bool:
+def _suits(entry: Entry, selection: BrowseSelection) -> bool:
     return (
-        wanted.msg_id in (None, entry.msg_id)
-        and wanted.correl_id in (None, entry.correl_id)
-        and wanted.group_id in (None, entry.group_id)
+        selection.msg_id in (None, entry.msg_id)
+        and selection.correl_id in (None, entry.correl_id)
+        and selection.group_id in (None, entry.group_id)
     )
 
 

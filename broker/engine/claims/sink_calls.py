@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.core.prepared.publishing import Winner
+from broker.core.prepared.publishing import PublishedUnit
 from broker.core.prepared.sinks import UNITS_MAX
-from broker.core.prepared.staging import Piece, check_options
+from broker.core.prepared.staging import StagedPiece, check_options
 from broker.core.prepared.unit import UnitName
 from broker.engine.claims.ranges import number
 from broker.engine.claims.staged_rows import staged_rows
@@ -79,8 +79,8 @@ class SinkCalls:
         name, query, first = _unit(unit), _query(query), number(first)
         check_options(checks.options(options))
 
-        def take_apart() -> Piece:
-            return Piece(self.hconn, name, query, first, staged_rows(rows), options, bool(last))
+        def take_apart() -> StagedPiece:
+            return StagedPiece(self.hconn, name, query, first, staged_rows(rows), options, bool(last))
 
         member = self._elsewhere(name.sink, [name])
         if member is not None and self._is_shared(rows):
@@ -95,7 +95,7 @@ class SinkCalls:
     ) -> None:
         _check_count(winners)
         sink, batch, query = _name(sink), number(batch), _query(query)
-        named = [Winner(_unit(winner.unit), number(winner.rows)) for winner in winners]
+        named = [PublishedUnit(_unit(winner.unit), number(winner.rows)) for winner in winners]
         member = self._elsewhere(sink, [winner.unit for winner in named])
         if member is not None:
             member.answer(self.call_order, call, lambda: member.sinks.publish(sink, batch, query, named))

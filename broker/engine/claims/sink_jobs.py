@@ -15,15 +15,14 @@ from broker.core.message.generated import reports
 from broker.core.message.rows import Rows
 from broker.core.prepared import discarding
 from broker.core.prepared import sink as sinks
-from broker.core.prepared.publishing import Publication
-from broker.core.prepared.staging import Piece, Staging, is_known
+from broker.core.prepared.publishing import Publishing
+from broker.core.prepared.staging import StagedPiece, Staging, is_known
 from broker.core.queues.unit import ACTIVE, PREPARED
 from broker.engine.calls.answers import succeed
 from broker.engine.jobs.awaits import PAUSE, Asked, Fetched, FifoLock, Written
 from broker.engine.jobs.jobs import Job
 from broker.engine.journal.bodies import RUN_LENGTH, damaged, tell_damage
-from broker.interface.claims.claims import Publication as Published
-from broker.interface.claims.claims import Staged
+from broker.interface.claims.claims import Publication, Staged
 from broker.interface.port import Call
 from broker.mqi.errors import MQError
 from broker.storage.store import DataDamagedError, StoreError, StoreFullError
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Hashable, Sequence
 
     from broker.core.message.entry import PreparedEntry
-    from broker.core.prepared.publishing import Winner
+    from broker.core.prepared.publishing import PublishedUnit
     from broker.core.prepared.sink import Ledger, Sink
     from broker.core.prepared.unit import PreparedUnit, UnitName
     from broker.engine.context import EngineContext
@@ -63,7 +62,9 @@ class SinkJobs:
 
     # Staging
 
-    async def stage(self, take_apart: Callable[[], Piece], name: UnitName, first: int, query: str | None) -> Staged:
+    async def stage(
+        self, take_apart: Callable[[], StagedPiece], name: UnitName, first: int, query: str | None
+    ) -> Staged:
         """A piece of a unit, which is taken apart if it is wanted."""
         staging: Staging | None = None
         sharing = self._context.sharing
@@ -105,46 +106,46 @@ class SinkJobs:
     # Publishing
 
     async def publish(
-        self, call: Call[Published], name: str, batch: int, query: str | None, winners: Sequence[Winner]
+        self, call: Call[Publication], name: str, batch: int, query: str | None, winners: Sequence[PublishedUnit]
     ) -> None:
         """Decide a batch, and answer when all that it publishes is visible. Then its losers go."""
         sink = self._sinks.sink(name)
-        publication = Publication(self._core, self._sinks, sink, batch, query, winners)
+        publishing = Publishing(self._core, self._sinks, sink, batch, query, winners)
         sink.deciding = True
         try:
-            succeed(call, await self._published(publication))
+            succeed(call, await self._published(publishing))
         finally:
             sink.deciding = False
             self._sinks.tidy(sink)
-        losers = publication.losers()
+        losers = publishing.losers()
         if losers:
             self._do(self._discarded_all(losers), self.lock(name))
 
-    async def _published(self, publication: Publication) -> Published:
-        if publication.already:  # the ledger says so when that has settled, and no publication is under way now
-            return Published(0, already=True)
-        if publication.waits:
+    async def _published(self, publishing: Publishing) -> Publication:
+        if publishing.already:  # the ledger says so when that has settled, and no publishing is under way now
+            return Publication(0, already=True)
+        if publishing.waits:
             await Written(self._context.journal, Rows())
-        publication.check()
-        asking = publication.place()
+        publishing.check()
+        asking = publishing.place()
         try:
             for start in range(0, len(asking), RUN_LENGTH):
-                await self._report(publication, asking[start : start + RUN_LENGTH])
-            rows = publication.freeze(self._context.clock.time())
+                await self._report(publishing, asking[start : start + RUN_LENGTH])
+            rows = publishing.freeze(self._context.clock.time())
         except BaseException:
-            self._leave(publication)
+            self._leave(publishing)
             raise
-        await Written(self._context.journal, rows, partial(self._settled, publication))
-        while not publication.shown:
+        await Written(self._context.journal, rows, partial(self._settled, publishing))
+        while not publishing.shown:
             await PAUSE
-            publication.show(self._context.moment())
+            publishing.show(self._context.moment())
             self._context.perform()
-        return Published(publication.messages, already=False)
+        return Publication(publishing.messages, already=False)
 
-    async def _report(self, publication: Publication, entries: Sequence[PreparedEntry]) -> None:
+    async def _report(self, publishing: Publishing, entries: Sequence[PreparedEntry]) -> None:
         """Make the confirmations of the arrival of some messages; where the data of one is damaged, without data."""
         on_disk = reports.unread((entry, reports.COA) for entry in entries)
-        make = partial(self._made, publication, entries)
+        make = partial(self._made, publishing, entries)
         while on_disk:
             try:
                 await Fetched(self._context.bodies, on_disk, make)
@@ -157,22 +158,22 @@ class SinkJobs:
         make()
         await PAUSE
 
-    def _made(self, publication: Publication, entries: Sequence[PreparedEntry]) -> None:
-        publication.report(entries, self._context.moment())
+    def _made(self, publishing: Publishing, entries: Sequence[PreparedEntry]) -> None:
+        publishing.report(entries, self._context.moment())
         self._context.perform()
 
-    def _settled(self, publication: Publication, error: Exception | None) -> None:
+    def _settled(self, publishing: Publishing, error: Exception | None) -> None:
         if error is not None and not isinstance(error, StoreFullError):
             return
-        publication.settle(self._context.moment(), committed=error is None)
-        if publication.reports is not None:
-            self._context.settle(publication.reports, committed=error is None)
+        publishing.settle(self._context.moment(), committed=error is None)
+        if publishing.reports is not None:
+            self._context.settle(publishing.reports, committed=error is None)
         self._context.perform()
 
-    def _leave(self, publication: Publication) -> None:
-        """A publication that is not decided after all leaves no reports."""
-        publication.give_up()
-        unit = publication.reports
+    def _leave(self, publishing: Publishing) -> None:
+        """A publishing that is not decided after all leaves no reports."""
+        publishing.give_up()
+        unit = publishing.reports
         if unit is not None and unit.state == ACTIVE:
             self._core.backout(unit)
             self._context.settle(unit, committed=False)

@@ -18,7 +18,7 @@ from broker.engine.calls.get_answer import PLAIN
 from broker.engine.calls.get_answer import delivery as delivered
 from broker.engine.calls.gets import ReceivingCall
 from broker.engine.mistakes import mistake
-from broker.interface.handlers.delivery_answers import Handed, Taken
+from broker.interface.handlers.delivery_answers import DeliveryAnswer, TakeAnswer
 from broker.mqi.delivery_fields import Became, Failure, Outcome, Settled, Settlement
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from broker.clock import Timer
     from broker.core.deliveries.delivery import Delivery
-    from broker.core.deliveries.service import Taker
+    from broker.core.deliveries.service import WaitingTaker
     from broker.core.deliveries.steps import Ending, Step
     from broker.core.deliveries.taking import HandOut
     from broker.core.message.entry import Entry
@@ -48,14 +48,14 @@ HELD_LOG_SECONDS: Final = 60.0
 _SOONEST: Final = 1e-6  # seconds: a timer may come a little early for the clock
 
 
-class TakeCall(ReceivingCall[Taken]):
+class TakeCall(ReceivingCall[TakeAnswer]):
     """Somebody waits for deliveries. Cancelled or abandoned, what it has been given goes back at once."""
 
     def __init__(self, delivery_service: DeliveryService, conversation: Conversation, service: int) -> None:
         super().__init__()
         self.conversation = conversation
         self.service = service
-        self.taker: Taker | None = None
+        self.taker: WaitingTaker | None = None
         self.handed: list[Delivery] = []
         self._delivery_service = delivery_service
 
@@ -69,7 +69,7 @@ class TakeCall(ReceivingCall[Taken]):
     def take(self) -> None:
         self.handed = []
 
-    def unclaimed(self, result: Taken) -> None:
+    def unclaimed(self, result: TakeAnswer) -> None:
         self._give_back()
 
     @property
@@ -100,7 +100,7 @@ class DeliveryService:
         self._refusal: MQError | None = None
         self._conversations: dict[int, Conversation] = {}  # of deliveries whose handlers have used theirs
         self._triggers: dict[LocalQueue, tuple[int, bytes]] = {}
-        self._told: dict[tuple[Conversation, int], bytes] = {}
+        self._notified: dict[tuple[Conversation, int], bytes] = {}
         self._logged: dict[str, float] = {}  # when held dead letters of a queue were, monotonic
         self.marks_awaited_below = 0
         """Messages with a lower arrival number are marked before they are handed to a handler in this process: they may
@@ -120,7 +120,7 @@ class DeliveryService:
         call.taker = deliveries.wait(hconn, service, count, call)
         self.run()
 
-    def abandon(self, taker: Taker | None, handed: Iterable[Delivery]) -> None:
+    def abandon(self, taker: WaitingTaker | None, handed: Iterable[Delivery]) -> None:
         """Nobody waits any more; what was handed out goes back."""
         if taker is not None:
             self._core.deliveries.stop_waiting(taker)
@@ -131,7 +131,7 @@ class DeliveryService:
 
     def untold(self, call: TakeCall) -> None:
         """The trigger message in its answer, if one was, has reached nobody."""
-        self._told.pop((call.conversation, call.service), None)
+        self._notified.pop((call.conversation, call.service), None)
 
     def run(self) -> None:
         """Hand out what can be handed out. To be called whenever that may be more than before."""
@@ -153,7 +153,7 @@ class DeliveryService:
                         continue
                     for handed in self._core.deliveries.hand_out(service, moment):
                         self.hand_over(handed, moment)
-                for service in self._core.deliveries.stirred():
+                for service in self._core.deliveries.dirty():
                     if service.queue.deleted:
                         self._end_takers(service.takers, MQRC.Q_DELETED)
                     else:
@@ -196,7 +196,7 @@ class DeliveryService:
         own = not deliveries[0].worker.hconn.channel
         if not own and not deliveries[0].service.queue.hardens_backout:
             return None
-        mark = HANDLED_ALONE if deliveries[0].worker.alone is not None else HANDLED
+        mark = HANDLED_ALONE if deliveries[0].worker.exclusive is not None else HANDLED
         for delivery in deliveries:
             for entry in delivery.entries:
                 if not entry.persistence:
@@ -244,15 +244,15 @@ class DeliveryService:
             messages = [delivered(Grant(piece), PLAIN, now) for piece in delivery.pieces()]
             limit = self._core.deliveries.limit(delivery)
             waited = self._core.deliveries.waited(first, now)
-            handed.append(Handed(delivery.id, first.backout_count + 1, limit, waited, messages))
+            handed.append(DeliveryAnswer(delivery.id, first.backout_count + 1, limit, waited, messages))
         trigger = b""
         if call.handed:
             trigger = self._trigger(call.handed[0].service.queue)
-            if self._told.get((call.conversation, call.service)) == trigger:
+            if self._notified.get((call.conversation, call.service)) == trigger:
                 trigger = b""
             else:
-                self._told[call.conversation, call.service] = trigger
-        call.set_result(Taken(trigger, handed))
+                self._notified[call.conversation, call.service] = trigger
+        call.set_result(TakeAnswer(trigger, handed))
 
     def _trigger(self, queue: LocalQueue) -> bytes:
         """The trigger message of a queue, made anew when a definition has changed."""
@@ -273,7 +273,7 @@ class DeliveryService:
 
     def _look_again(self) -> None:
         for service in self._core.deliveries.services():
-            self._core.deliveries.stir(service.queue)
+            self._core.deliveries.mark_dirty(service.queue)
         self.run()
 
     # Settling
@@ -482,8 +482,8 @@ class DeliveryService:
     def leaving(self, conversation: Conversation, reason: int) -> Work:
         """A connection ends: what it has in flight ends with it, as a crash unless it has ended in order."""
         crashed = reason == MQRC.CONNECTION_BROKEN and not self._core.quiescing
-        for key in [key for key in self._told if key[0] is conversation]:
-            del self._told[key]
+        for key in [key for key in self._notified if key[0] is conversation]:
+            del self._notified[key]
         for taker in self._core.deliveries.takers_of(conversation.hconn):
             call = taker.call
             assert isinstance(call, TakeCall)
@@ -514,7 +514,7 @@ class DeliveryService:
             assert isinstance(call, TakeCall)
             call.taker = None
             fail(call, MQRC.HOBJ_ERROR, "it serves the queue no more")
-        self._told.pop((conversation, service), None)
+        self._notified.pop((conversation, service), None)
         self.run()
 
     def quiesce(self, error: MQError) -> None:
@@ -525,7 +525,7 @@ class DeliveryService:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _end_takers(self, takers: Iterable[Taker], reason: int) -> None:
+    def _end_takers(self, takers: Iterable[WaitingTaker], reason: int) -> None:
         for taker in list(takers):
             self._core.deliveries.stop_waiting(taker)
             call = taker.call

@@ -9,7 +9,7 @@ from broker.engine.calls.unit_of_work import DeliveryUnit
 from broker.engine.handlers.deliveries import TakeCall
 from broker.engine.jobs.awaits import PAUSE
 from broker.engine.releases import release_early
-from broker.interface.handlers.delivery_answers import Serving
+from broker.interface.handlers.delivery_answers import ServeAnswer
 from broker.interface.port import Call
 from broker.mqi import checks
 from broker.mqi.errors import MQError
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from broker.engine.calls.room import Room
     from broker.engine.context import EngineContext
     from broker.engine.manager import QueueManager
-    from broker.interface.handlers.delivery_answers import Taken
+    from broker.interface.handlers.delivery_answers import TakeAnswer
     from broker.interface.port import Port
-    from broker.mqi.delivery_fields import HandlingTerms, Settled, Settlement
+    from broker.mqi.delivery_fields import ServiceOptions, Settled, Settlement
 
 
 class HandlingCalls:
@@ -40,13 +40,13 @@ class HandlingCalls:
     channel: str
     room: Room
 
-    def serve(self, q_name: str, options: HandlingTerms) -> Call[Serving]:
+    def serve(self, q_name: str, options: ServiceOptions) -> Call[ServeAnswer]:
         return self.call_order.after_own_writes(Call(), self._serve, q_name, options)
 
     def stop_serving(self, service: int) -> Call[int]:
         return self.call_order.in_order(Call(), self._stop_serving, service)
 
-    def take_deliveries(self, service: int, count: int) -> Call[Taken]:
+    def take_deliveries(self, service: int, count: int) -> Call[TakeAnswer]:
         call = TakeCall(self.context.deliveries, self, service)  # type: ignore[arg-type]  # it is a part of one
         return self.call_order.in_order(call, self.context.deliveries.take, checks.count(count))
 
@@ -59,17 +59,17 @@ class HandlingCalls:
     def release_delayed(self, q_name: str, msg_id: bytes | None) -> Call[int]:
         return self.call_order.after_own_writes(Call(), self._release_delayed, q_name, msg_id)
 
-    def _serve(self, call: Call[Serving], q_name: str, options: HandlingTerms) -> None:
+    def _serve(self, call: Call[ServeAnswer], q_name: str, options: ServiceOptions) -> None:
         name = checks.name(q_name)
         queue = self.core.objects.queues.get(name)
         self.core.deliveries.check(queue, name, options)
         assert queue is not None
         number, steps = self.core.deliveries.serve(self.hconn, queue, options)
 
-        async def looking() -> Serving:
+        async def looking() -> ServeAnswer:
             for _ in steps:
                 await PAUSE
-            return Serving(number)
+            return ServeAnswer(number)
 
         self.call_order.look(call, looking())
 

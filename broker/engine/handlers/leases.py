@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from broker.engine.jobs.awaits import PAUSE, Asked
-from broker.interface.port import Lease, PendingQueue, PendingStarts
+from broker.interface.port import PendingQueue, PendingStarts, StartLease
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,11 +34,11 @@ class Leases:
         ]
         call.set_result(PendingStarts(triggers.posts, pending))
 
-    def take(self, call: Call[list[Lease]], q_name: str, limit: int) -> None:
+    def take(self, call: Call[list[StartLease]], q_name: str, limit: int) -> None:
         """Answer with leases for at most `limit` starts of a queue."""
         queue = self._core.objects.queues.get(q_name)
         taken = self._core.triggers.take(queue, self._hconn, limit) if queue is not None else []
-        call.set_result([Lease(id, trigger) for id, trigger in taken])
+        call.set_result([StartLease(id, trigger) for id, trigger in taken])
 
     async def sweep(self) -> int:
         """Let starts be pending that are missing: so many."""
@@ -68,7 +68,7 @@ class Leases:
         if shared:
             self._context.member.triggering.given_back(shared)
 
-    def give_back_unclaimed(self, leases: Sequence[Lease]) -> None:
+    def give_back_unclaimed(self, leases: Sequence[StartLease]) -> None:
         """Nobody took the answer with these."""
         self.give_back([lease.id for lease in leases])
 

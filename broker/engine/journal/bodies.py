@@ -42,7 +42,7 @@ _ELSEWHERE = (AVAILABLE, CLAIMED, PREPARED)
 """States in which nobody is about to be given the body: it may be on disk only."""
 
 
-class Run:
+class BodyRead:
     """Bodies that are being read, and who waits for them with which messages. The highest number comes last."""
 
     __slots__ = ("number", "waiting")
@@ -61,7 +61,7 @@ class Bodies:
         # Persistent messages with their bodies, oldest first. The one in the middle of a run has the last of it beside
         # it: when it has gone, those behind the last are read.
         self._held: OrderedDict[Entry, Entry | None] = OrderedDict()
-        self._runs: dict[Entry, Run] = {}  # of messages whose bodies are being read
+        self._runs: dict[Entry, BodyRead] = {}  # of messages whose bodies are being read
         self._run_count = 0
         self.bytes = 0
 
@@ -116,9 +116,9 @@ class Bodies:
             else:
                 self._held.move_to_end(entry)
 
-    def _read(self, entries: Sequence[Entry]) -> Run:
+    def _read(self, entries: Sequence[Entry]) -> BodyRead:
         self._run_count += 1
-        run = Run(self._run_count)
+        run = BodyRead(self._run_count)
         self._runs.update(dict.fromkeys(entries, run))
 
         def arrived(bodies: dict[int, bytes], error: Exception | None) -> None:
@@ -144,7 +144,7 @@ class Bodies:
         if middle in self._held:
             self._held[middle] = entries[-1]
 
-    def _answer(self, run: Run, error: Exception | None) -> None:
+    def _answer(self, run: BodyRead, error: Exception | None) -> None:
         """Tell those who wait. Messages that are only browsed may have lost their bodies again while others were read:
         then all that are wanted together are read together.
         """

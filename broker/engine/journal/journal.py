@@ -85,7 +85,7 @@ Whoever else submits something ends the wait.
 logger = logging.getLogger(__name__)
 
 
-class _Fate(Enum):
+class _WriteFate(Enum):
     """The fate of rows that are to be written."""
 
     NOTHING = 0  # there are none, or no store for them
@@ -165,7 +165,7 @@ class Journal:
         that of the line that the unit came on.
         """
         self._room = room
-        if not room.heeding:
+        if not room.handling:
             self._urgent = True
         submission = Submission(rows, settled, caller)
         full = self._falling.get(caller) if self._falling else None
@@ -223,7 +223,7 @@ class Journal:
         """Write the next batch; settle those on the way to it that have nothing to write. One that is durable at once
         is settled now, and the next begins in the next turn of the event loop, which is not held for both.
         """
-        if self._submissions and not self._urgent and self._room.heeding and self._gathered < GATHER_TURNS:
+        if self._submissions and not self._urgent and self._room.handling and self._gathered < GATHER_TURNS:
             self._gathered += 1
             self._loop.call_soon(self._step, self._go_on)
             return
@@ -233,10 +233,10 @@ class Journal:
             if self._readings:
                 self._read()
             fate = self._write(list(map(_ROWS, batch)), partial(self._batch_written, batch))
-            if fate is _Fate.COMES:
+            if fate is _WriteFate.COMES:
                 return
             self._settle(batch, [self.error] * len(batch))
-            if fate is _Fate.DURABLE and (self._submissions or self._readings):
+            if fate is _WriteFate.DURABLE and (self._submissions or self._readings):
                 self._loop.call_soon(self._step, self._go_on)
                 return
         self._busy = False
@@ -264,7 +264,7 @@ class Journal:
         if self._closing:
             self._wake()
 
-    def _write(self, units: Sequence[Rows], written: Done) -> _Fate:
+    def _write(self, units: Sequence[Rows], written: Done) -> _WriteFate:
         """Have these units written in one transaction, and `written` called if its outcome `COMES`."""
         if self._ids.last >= self._ids.low_at:
             self._high_water = self._ids.reserve()
@@ -275,7 +275,7 @@ class Journal:
             for each in units:
                 rows.extend(each)
         if self.error is not None or not (rows.inserts or rows.removals or rows):
-            return _Fate.NOTHING
+            return _WriteFate.NOTHING
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug(
                 "batch to write inserts=%d removals=%d backouts=%d hardened=%d objects=%d",
@@ -284,8 +284,8 @@ class Journal:
         if self._store.submit(rows, partial(self._step, self._answered, written)):
             self.transactions += 1
             self._high_water = 0
-            return _Fate.DURABLE
-        return _Fate.COMES
+            return _WriteFate.DURABLE
+        return _WriteFate.COMES
 
     def _answered(self, written: Done, error: Exception | None) -> None:
         """The store has answered a transaction. It may have failed meanwhile: then nothing more is acknowledged."""
@@ -308,7 +308,7 @@ class Journal:
         self._refuse_later((each.caller for each, refused in zip(batch, errors, strict=True) if refused), error)
         if len(staying) == len(batch):  # it only removes: the store has tried all it can
             self._removed(batch, errors, error)
-        elif self._write(staying, partial(self._removed, batch, errors)) is not _Fate.COMES:
+        elif self._write(staying, partial(self._removed, batch, errors)) is not _WriteFate.COMES:
             self._settle(batch, errors)
             self._go_on()
 

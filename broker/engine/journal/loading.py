@@ -74,7 +74,7 @@ class _Loading:
         self._moment = moment
         self._queues = {queue.number: queue for queue in core.objects.queues.values()}
         self._units = core.sinks.units
-        self._halves = core.halves
+        self._branches = core.branches
         self._held: dict[int, list[tuple[int, Entry]]] = {}  # by holder: sequence and message
         self._marked: list[tuple[Entry, bool]] = []  # by handlers in this process, and whether each was alone
         self.changes = Rows()
@@ -92,8 +92,8 @@ class _Loading:
                 continue
             entry = Entry.from_row(queue, row, prepared=row.holder in self._units)
             entry.share(common)
-            if row.id in self._halves.awaited:
-                self._halves.take(entry, row)
+            if row.id in self._branches.awaited:
+                self._branches.take(entry, row)
                 continue
             if row.holder:
                 self._held.setdefault(row.holder, []).append((row.sequence, entry))
@@ -125,7 +125,7 @@ class _Loading:
             else:
                 self.changes.removals += core.consumers.load_claims(number, held)
             self.count += len(held)
-        self.count += core.halves.loaded(core, self._moment)
+        self.count += core.branches.loaded(core, self._moment)
         self.changes.extend(core.sinks.loaded())
 
 

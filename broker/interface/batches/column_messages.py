@@ -16,7 +16,7 @@ from broker.interface.batches.columns import (
     values_in,
 )
 from broker.interface.message import Message
-from broker.interface.port import Delivery
+from broker.interface.port import GetAnswer
 from broker.mqi.structures import NO_TOKEN
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class ColumnMessage(Message):
 
     __slots__ = ("position", "q_name", "sequence")
 
-    def __init__(self, delivery: Delivery, q_name: str, sequence: int, position: int) -> None:
+    def __init__(self, delivery: GetAnswer, q_name: str, sequence: int, position: int) -> None:
         super().__init__(delivery)
         self.q_name = q_name
         self.sequence = sequence
@@ -57,7 +57,7 @@ def messages(columns: Columns) -> Iterator[ColumnMessage]:
         yield ColumnMessage(delivery, q_name, sequence, position)
 
 
-def _deliveries(columns: Columns) -> Iterator[Delivery]:
+def _deliveries(columns: Columns) -> Iterator[GetAnswer]:
     """The messages as gets would give them, but for their tokens."""
     bodies = parts_of(columns.bodies, columns.body_offsets)
     properties: Iterable[bytes] = repeat(b"")
@@ -84,4 +84,4 @@ def _deliveries(columns: Columns) -> Iterator[Delivery]:
         repeat(0.0),
         strict=False,
     )
-    return map(Delivery._make, rows)
+    return map(GetAnswer._make, rows)

@@ -35,7 +35,7 @@ from broker.mqi.structures import GetMessageOptions
 
 if TYPE_CHECKING:
     from broker.interface.connection import Connection
-    from broker.interface.port import Call, Delivery
+    from broker.interface.port import Call, GetAnswer
     from broker.interface.queue import Queue
 
 WINDOW_MAX: Final = 64
@@ -88,7 +88,7 @@ class ReadAhead:
         self.queue = queue
         self._connection = connection
         self._messages: deque[Message] = deque()
-        self._call: Call[list[Delivery]] | None = None  # that gets more
+        self._call: Call[list[GetAnswer]] | None = None  # that gets more
         self._window = 1
         self._last = b""  # token of the message given last
 

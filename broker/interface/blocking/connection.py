@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.deprecated import renamed_argument
-from broker.interface.blocking.face import Blocking, Face, Giving, Told
+from broker.interface.blocking.face import Blocking, Face, FaceProperty, Giving
 from broker.interface.blocking.queue import SyncQueue, SyncUnitOfWork
 from broker.interface.blocking.work import SyncClaims, SyncConsumer, SyncSink, SyncSinks, SyncTriggerStarts
 from broker.interface.connection import Connection
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from broker.interface.connection import OpenCall
     from broker.interface.portal import Portal
     from broker.interface.queue import Queue
-    from broker.mqi.delivery_fields import HandlingTerms
+    from broker.mqi.delivery_fields import ServiceOptions
     from broker.mqi.reasons import MQRC
     from broker.mqi.structures import ObjectDescriptor
 
@@ -37,7 +37,7 @@ class SyncDeliveries(Face[Deliveries]):
     take = Blocking(Deliveries.take)
     wait = Blocking(Deliveries.wait)
     settle = Blocking(Deliveries.settle)
-    q_name = Told[str]()
+    q_name = FaceProperty[str]()
 
 
 class SyncConnection(Face[Connection]):
@@ -61,8 +61,8 @@ class SyncConnection(Face[Connection]):
     backup = Blocking(Connection.backup)
     release_delayed = Blocking(Connection.release_delayed)
     release_waiting = Blocking(Connection.release_waiting)
-    q_mgr_name = Told[str]()
-    in_unit_of_work = Told[bool]()
+    q_mgr_name = FaceProperty[str]()
+    in_unit_of_work = FaceProperty[bool]()
 
     def open(self, name: str | ObjectDescriptor, options: int) -> SyncQueue:
         """Open an object (MQOPEN), as `Connection.open`; `with connection.open(...) as queue:` closes it."""
@@ -87,7 +87,7 @@ class SyncConnection(Face[Connection]):
         order_by: str | None = None,
         total: int | None = None,
         rate: float | None = None,
-        options: HandlingTerms | None = None,
+        options: ServiceOptions | None = None,
     ) -> SyncDeliveries:
         """`with connection.deliveries("ORDERS") as deliveries:`, as `Connection.deliveries`."""
         made = self._target.deliveries(q_name, order_by=order_by, total=total, rate=rate, options=options)

@@ -101,7 +101,7 @@ class Giving(Blocking[P, R], Generic[P, R, S]):
         return call_and_give
 
 
-class Told(Generic[R]):
+class FaceProperty(Generic[R]):
     """A property of a face: that of the same name behind it."""
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class Told(Generic[R]):
         self._name = name
 
     @overload
-    def __get__(self, face: None, owner: type) -> Told[R]: ...
+    def __get__(self, face: None, owner: type) -> FaceProperty[R]: ...
     @overload
     def __get__(self, face: Face[Any], owner: type) -> R: ...
     def __get__(self, face: Face[Any] | None, owner: type) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from broker.deprecated import renamed_argument
-from broker.interface.blocking.face import Blocking, Each, Face, Told
+from broker.interface.blocking.face import Blocking, Each, Face, FaceProperty
 from broker.interface.queue import Queue
 from broker.interface.units import UnitOfWork
 from broker.mqi.reasons import MQRC
@@ -28,15 +28,15 @@ class SyncQueue(Face[Queue]):
     inquire = Blocking(Queue.inquire)
     set = Blocking(Queue.set)
     close = Blocking(Queue.close)
-    name = Told[str]()
-    hobj = Told[int]()
-    resolved_q_name = Told[str]()
-    resolved_q_mgr_name = Told[str]()
-    reason = Told[MQRC | int]()
-    records = Told[tuple[ResponseRecord, ...]]()
-    known_dest_count = Told[int]()
-    unknown_dest_count = Told[int]()
-    invalid_dest_count = Told[int]()
+    name = FaceProperty[str]()
+    hobj = FaceProperty[int]()
+    resolved_q_name = FaceProperty[str]()
+    resolved_q_mgr_name = FaceProperty[str]()
+    reason = FaceProperty[MQRC | int]()
+    records = FaceProperty[tuple[ResponseRecord, ...]]()
+    known_dest_count = FaceProperty[int]()
+    unknown_dest_count = FaceProperty[int]()
+    invalid_dest_count = FaceProperty[int]()
 
     @renamed_argument("waiting", "delayed")
     def messages(
@@ -75,9 +75,9 @@ class SyncUnitOfWork(Face[UnitOfWork]):
     entered it, with what it starts there; the calls of other threads on the connection are outside.
     """
 
-    puts = Told[int]()
-    gets = Told[int]()
-    joined = Told[bool]()
+    puts = FaceProperty[int]()
+    gets = FaceProperty[int]()
+    joined = FaceProperty[bool]()
 
     def _entered(self) -> None:
         self._portal.call(self._target.begin())

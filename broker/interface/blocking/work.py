@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.interface.blocking.face import Blocking, Each, Face, Giving, Told
+from broker.interface.blocking.face import Blocking, Each, Face, FaceProperty, Giving
 from broker.interface.claims.claim_calls import ANY, Claims
 from broker.interface.claims.claims import Publication
 from broker.interface.claims.consumer import ClaimedBatch, Consumer
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from broker.interface.batches.column_messages import ColumnMessage
     from broker.interface.batches.columns import Columns
-    from broker.interface.claims.claims import Wanted
+    from broker.interface.claims.claims import BrowseSelection
     from broker.interface.portal import Portal
 
 
@@ -25,7 +25,7 @@ class SyncClaimedBatch(Face[ClaimedBatch]):
     """The blocking face of claimed messages (`ClaimedBatch`): `for message in batch`."""
 
     acknowledge = Blocking(ClaimedBatch.acknowledge)
-    last = Told[int]()
+    last = FaceProperty[int]()
 
     def columns(self) -> Iterator[Columns]:
         """As `ClaimedBatch.columns`."""
@@ -43,8 +43,8 @@ class SyncConsumer(Face[Consumer]):
 
     claim = Giving(Consumer.claim, SyncClaimedBatch)
     release = Blocking(Consumer.release)
-    name = Told[str]()
-    position = Told[int]()
+    name = FaceProperty[str]()
+    position = FaceProperty[int]()
 
 
 class SyncClaims(Face[Claims]):
@@ -65,7 +65,7 @@ class SyncClaims(Face[Claims]):
         """As `Claims.frames`."""
         return Each(self._portal, lambda: self._target.frames(uuid, generation, after, last))
 
-    def browse_frames(self, q_name: str, after: int, last: int, wanted: Wanted = ANY) -> Iterator[Columns]:
+    def browse_frames(self, q_name: str, after: int, last: int, wanted: BrowseSelection = ANY) -> Iterator[Columns]:
         """As `Claims.browse_frames`."""
         return Each(self._portal, lambda: self._target.browse_frames(q_name, after, last, wanted))
 
@@ -77,22 +77,22 @@ class SyncSinks(Face[Sinks]):
     stage = Blocking(Sinks.stage)
     publish = Blocking(Sinks.publish)
     discard = Blocking(Sinks.discard)
-    frame_bytes = Told[int]()
+    frame_bytes = FaceProperty[int]()
 
 
 class SyncSinkBatch(Face[SinkBatch]):
     """The blocking face of a batch to write (`SinkBatch`)."""
 
     put = Blocking(SinkBatch.put)
-    published = Told[Publication | None]()
+    published = FaceProperty[Publication | None]()
 
 
 class SyncSink(Face[Sink]):
     """The blocking face of a sink (`Sink`)."""
 
     last_batch = Blocking(Sink.last_batch)
-    name = Told[str]()
-    query = Told[str | None]()
+    name = FaceProperty[str]()
+    query = FaceProperty[str | None]()
 
     def batch(self, number: int) -> SyncSinkBatch:
         """As `Sink.batch`: `with sink.batch(7) as batch:`."""
@@ -102,8 +102,8 @@ class SyncSink(Face[Sink]):
 class SyncTriggerStart(Face[TriggerStart]):
     """The blocking face of a start (`TriggerStart`)."""
 
-    id = Told[int]()
-    trigger = Told[MQTMC2]()
+    id = FaceProperty[int]()
+    trigger = FaceProperty[MQTMC2]()
 
     def done(self) -> None:
         """As `TriggerStart.done`."""
@@ -125,7 +125,7 @@ class SyncTriggerStarts(Face[TriggerStarts]):
     wait = Blocking(TriggerStarts.wait)
     take = Giving(TriggerStarts.take, _starts)
     sweep = Blocking(TriggerStarts.sweep)
-    held = Told[int]()
+    held = FaceProperty[int]()
 
     def __iter__(self) -> Iterator[SyncTriggerStart]:
         for start in Each(self._portal, lambda: self._target):

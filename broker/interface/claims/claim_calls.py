@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
 from broker.interface.batches.columns import Columns, integers, unpack
-from broker.interface.claims.claims import Wanted
+from broker.interface.claims.claims import BrowseSelection
 from broker.interface.port import answer, dropped
 from broker.mqi.errors import MQError
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FRAMES_AHEAD: Final = 2
 """The number of frames that a reader has, or has asked for, that nobody has taken yet."""
 
-ANY: Final = Wanted()
+ANY: Final = BrowseSelection()
 
 
 class Claims:
@@ -131,17 +131,17 @@ class Claims:
         """
         return await answer(self._port.browse_cuts(q_name, after, last, messages, size))
 
-    async def browse(self, q_name: str, after: int, last: int, wanted: Wanted = ANY) -> Columns:
+    async def browse(self, q_name: str, after: int, last: int, selection: BrowseSelection = ANY) -> Columns:
         """The messages of a queue with arrival numbers behind `after` up to `last`, as many of the first of them as go
         into a frame; it is empty when there are no more. Raises UNKNOWN_OBJECT_NAME (2085), OBJECT_DAMAGED (2101).
         """
-        return unpack(await answer(self._port.browse_range(q_name, after, last, wanted)))
+        return unpack(await answer(self._port.browse_range(q_name, after, last, selection)))
 
-    def browse_frames(self, q_name: str, after: int, last: int, wanted: Wanted = ANY) -> Frames:
+    def browse_frames(self, q_name: str, after: int, last: int, selection: BrowseSelection = ANY) -> Frames:
         """All that `browse` reads behind `after` up to `last`: `async for columns in claims.browse_frames(...)`."""
 
         def browse(after: int, last: int) -> Call[bytes]:
-            return self._port.browse_range(q_name, after, last, wanted)
+            return self._port.browse_range(q_name, after, last, selection)
 
         return Frames(browse, _last_number, after, last)
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from broker.interface.claims.claims import (
+        BrowseSelection,
         ConsumerState,
         Cut,
         Publication,
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
         Registration,
         Staged,
         UnitName,
-        Wanted,
         Winner,
     )
     from broker.interface.port import Call
@@ -91,11 +91,11 @@ class ClaimPort(Forwarding):
         """
         return self.forward("browse_cuts", q_name, after, last, messages, size)
 
-    def browse_range(self, q_name: str, after: int, last: int, wanted: Wanted) -> Call[bytes]:
+    def browse_range(self, q_name: str, after: int, last: int, selection: BrowseSelection) -> Call[bytes]:
         """The available messages with arrival numbers behind `after` up to `last`, or the first of them, as a frame of
         columns, in order of arrival. It has no messages when there are no more.
         """
-        return self.forward("browse_range", q_name, after, last, wanted)
+        return self.forward("browse_range", q_name, after, last, selection)
 
     def sink(self, name: str) -> Call[tuple[str, int] | None]:
         """The ledger of a sink: the query that it belongs to, and the last batch; None when it has none."""

@@ -59,7 +59,7 @@ class QueueRange(NamedTuple):
     bytes: int
 
 
-class Wanted(NamedTuple):
+class BrowseSelection(NamedTuple):
     """The messages of a range that a browse is to find: those with these identifiers (24 bytes; None for any)."""
 
     msg_id: bytes | None = None

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from broker.interface.connection import Connection
-    from broker.interface.handlers.delivery_answers import Handed
+    from broker.interface.handlers.delivery_answers import DeliveryAnswer
     from broker.interface.handlers.delivery_connection import DeliveryConnection
     from broker.interface.port import Port
-    from broker.mqi.delivery_fields import HandlingTerms, Settled, Settlement
+    from broker.mqi.delivery_fields import ServiceOptions, Settled, Settlement
 
 
 @dataclass(slots=True, frozen=True)
@@ -52,7 +52,7 @@ class Deliveries:
     settled when the connection ends comes again, as the rules of crashes have it.
     """
 
-    def __init__(self, port: Port, q_name: str, options: HandlingTerms) -> None:
+    def __init__(self, port: Port, q_name: str, options: ServiceOptions) -> None:
         self._port = port
         self._options = options
         self._service = 0
@@ -141,7 +141,7 @@ class Deliveries:
                 self._connections[delivery.id] = connection
         return connection
 
-    def _delivered(self, handed: Handed) -> Delivered:
+    def _delivered(self, handed: DeliveryAnswer) -> Delivered:
         messages = tuple([Message(each, self._opened) for each in handed.messages])
         return Delivered(handed.id, handed.attempt, handed.limit, handed.waited, messages, self._trigger)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from broker.interface.port import Delivery
+    from broker.interface.port import GetAnswer
 
 
-class Serving(NamedTuple):
+class ServeAnswer(NamedTuple):
     """The answer to `serve`: the number of the service on this connection."""
 
     service: int
 
 
-class Handed(NamedTuple):
+class DeliveryAnswer(NamedTuple):
     """A delivery that has been taken. `attempt` is the BackoutCount of its first message plus one, `limit` the attempt
     that is the last one (0: there is none), `waited` for how many seconds its first message could have been had.
     """
@@ -23,13 +23,13 @@ class Handed(NamedTuple):
     attempt: int
     limit: int
     waited: float
-    messages: list[Delivery]
+    messages: list[GetAnswer]
 
 
-class Taken(NamedTuple):
+class TakeAnswer(NamedTuple):
     """The answer to `take_deliveries`: `trigger` is the MQTMC2 of the queue, where it is another than at the last time;
     else empty.
     """
 
     trigger: bytes
-    deliveries: list[Handed]
+    deliveries: list[DeliveryAnswer]

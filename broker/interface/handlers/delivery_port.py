@@ -9,15 +9,15 @@ from broker.interface.forwarding import Forwarding
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from broker.interface.handlers.delivery_answers import Serving, Taken
+    from broker.interface.handlers.delivery_answers import ServeAnswer, TakeAnswer
     from broker.interface.port import Call, Port
-    from broker.mqi.delivery_fields import HandlingTerms, Settled, Settlement
+    from broker.mqi.delivery_fields import ServiceOptions, Settled, Settlement
 
 
 class HandlingPort(Forwarding):
     """A part of `Port`."""
 
-    def serve(self, q_name: str, options: HandlingTerms) -> Call[Serving]:
+    def serve(self, q_name: str, options: ServiceOptions) -> Call[ServeAnswer]:
         """Be one of those who take deliveries of a queue, until the connection ends or `stop_serving`. The `order_by`
         of all of them is the same; of `total`, `rate` and what else they want, the latest holds.
 
@@ -30,7 +30,7 @@ class HandlingPort(Forwarding):
         """Take no more. What was taken is settled as ever."""
         return self.forward("stop_serving", service)
 
-    def take_deliveries(self, service: int, count: int) -> Call[Taken]:
+    def take_deliveries(self, service: int, count: int) -> Call[TakeAnswer]:
         """Up to `count` deliveries, as soon as there is one: those who wait are served in the order in which they wait.
         `abandon` returns them. Q_DELETED (2052), Q_MGR_QUIESCING (2161).
         """

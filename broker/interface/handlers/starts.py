@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from types import TracebackType
 
-    from broker.interface.port import Lease, PendingQueue, Port
+    from broker.interface.port import PendingQueue, Port, StartLease
 
 
 class TriggerStart:
@@ -23,7 +23,7 @@ class TriggerStart:
 
     __slots__ = ("_starts", "id", "trigger")
 
-    def __init__(self, starts: TriggerStarts, lease: Lease) -> None:
+    def __init__(self, starts: TriggerStarts, lease: StartLease) -> None:
         self._starts = starts
         self.id = lease.id
         self.trigger = MQTMC2.from_bytes(lease.trigger)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from broker.core.claims.claiming import Limits
     from broker.core.message.entry import Entry
     from broker.interface.claims.claims import ConsumerState
-    from broker.sharing.database.database import Session
+    from broker.sharing.database.database import DatabaseSession
 
 
 _UUID: Final = "SELECT uuid FROM consumer WHERE name = $1"
@@ -62,7 +62,7 @@ class GroupClaims(Ranges):
     async def consumer(self, name: str, q_names: Sequence[str]) -> ConsumerState:
         """Look the consumer up, or make it; other names of queues replace those that it had."""
 
-        async def work(session: Session) -> ConsumerState:
+        async def work(session: DatabaseSession) -> ConsumerState:
             if not q_names and await session.fetchval(_UUID, name) is None:
                 self._member.core.consumers.check_names(q_names)
             await session.execute(
@@ -83,7 +83,7 @@ class GroupClaims(Ranges):
     async def register(self, uuid: str, lineage: str | None, start: int | None, end: int | None) -> Registration:
         """A reader with a checkpoint becomes the one that may read; it is checked before anything is changed."""
 
-        async def work(session: Session) -> Registration:
+        async def work(session: DatabaseSession) -> Registration:
             consumer = await _locked(session, uuid)
             position, changes = consumer.registered(lineage, start, end)
             await _change(session, consumer, **changes)
@@ -94,7 +94,7 @@ class GroupClaims(Ranges):
     async def resume(self, uuid: str) -> Registration:
         """A reader without a checkpoint goes on where the consumer stands: what was not acknowledged comes again."""
 
-        async def work(session: Session) -> Registration:
+        async def work(session: DatabaseSession) -> Registration:
             consumer = await _locked(session, uuid)
             await _change(session, consumer, **consumer.resumed(uuid4().hex[:16]))
             return Registration(consumer.generation, consumer.lineage, consumer.acknowledged)
@@ -104,7 +104,7 @@ class GroupClaims(Ranges):
     async def pin(self, uuid: str, generation: int, lineage: str, start: int, end: int) -> list[Cut]:
         """A batch is going to be read."""
 
-        async def work(session: Session) -> list[Cut]:
+        async def work(session: DatabaseSession) -> list[Cut]:
             consumer = await _locked(session, uuid, generation)
             await _change(session, consumer, **consumer.pin(lineage, start, end))
             found = await self._claimed(session, uuid, start, end, bodies=False)
@@ -132,7 +132,7 @@ class GroupClaims(Ranges):
     async def _checked(self, uuid: str, generation: int, start: int) -> int:
         """Up to where the consumer has acknowledged, if a claim may begin behind `start`."""
 
-        async def work(session: Session) -> int:
+        async def work(session: DatabaseSession) -> int:
             consumer = await _locked(session, uuid, generation)
             consumer.check_claim(start)
             return consumer.acknowledged
@@ -146,7 +146,7 @@ class GroupClaims(Ranges):
         behind `after` that were there before this call are its answer.
         """
 
-        async def work(session: Session) -> tuple[int, int, int, bool]:
+        async def work(session: DatabaseSession) -> tuple[int, int, int, bool]:
             consumer = await _locked(session, uuid, generation)
             if consumer.next - 1 > after + taken:
                 return consumer.next - 1, 0, 0, False
@@ -162,7 +162,9 @@ class GroupClaims(Ranges):
 
         return await self._database.transact(work, _nothing)
 
-    async def _choose(self, session: Session, consumer: Consumer, limits: Limits, taken: int, size: int) -> list[Entry]:
+    async def _choose(
+        self, session: DatabaseSession, consumer: Consumer, limits: Limits, taken: int, size: int
+    ) -> list[Entry]:
         """The messages of the next slice, chosen by the core from locked pages of all queues."""
         core, now = self._member.core, self._member.manager.clock.time()
         queues = [queue for queue in core.consumers.queues_of(consumer.q_names) if isinstance(queue, SharedQueue)]
@@ -181,7 +183,7 @@ class GroupClaims(Ranges):
                 entry.queue.claim(entry)
         return chosen
 
-    async def _page(self, session: Session, queue: SharedQueue, limits: Limits) -> list[Entry]:
+    async def _page(self, session: DatabaseSession, queue: SharedQueue, limits: Limits) -> list[Entry]:
         """The first messages of a queue, locked; where groups count, with all of their groups."""
         rows = await session.fetch(
             f"SELECT {COLUMNS}, group_id FROM message WHERE queue = $1 AND state = 1 "
@@ -200,7 +202,7 @@ class GroupClaims(Ranges):
             rows = list({row["place"]: row for row in (*rows, *others)}.values())
         return [entry_of(queue, row) for row in rows]
 
-    async def _take(self, session: Session, consumer: Consumer, entries: Sequence[Entry]) -> None:
+    async def _take(self, session: DatabaseSession, consumer: Consumer, entries: Sequence[Entry]) -> None:
         first = consumer.next
         for queue in {entry.queue.name: entry.queue for entry in entries}.values():
             numbered = [(entry.key, first + at) for at, entry in enumerate(entries) if entry.queue is queue]
@@ -217,7 +219,7 @@ class GroupClaims(Ranges):
         await _change(session, consumer, **consumer.claimed(len(entries), entries[-1].queue.name, now))
 
     async def _claimed(
-        self, session: Session, uuid: str, after: int, last: int, *, bodies: bool = True
+        self, session: DatabaseSession, uuid: str, after: int, last: int, *, bodies: bool = True
     ) -> dict[int, Entry]:
         """The claims that are there with sequences behind `after`, up to `last`, by sequence."""
         columns = COLUMNS if bodies else COLUMNS.replace("body", "NULL::bytea AS body")
@@ -263,7 +265,7 @@ class GroupClaims(Ranges):
         """
         confirmed: list[Entry] = []
 
-        async def work(session: Session) -> int:
+        async def work(session: DatabaseSession) -> int:
             consumer = await _locked(session, uuid, generation)
             (consumer.check_acknowledge if read else consumer.check_claim)(to)
             end = ending.slice_end(consumer, to)
@@ -278,7 +280,7 @@ class GroupClaims(Ranges):
             await self._confirm(confirmed)
         return done
 
-    async def _confirmed(self, session: Session, uuid: str, after: int, last: int) -> list[Entry]:
+    async def _confirmed(self, session: DatabaseSession, uuid: str, after: int, last: int) -> list[Entry]:
         """Return the claims that ask for a report on delivery, with their bodies."""
         found = await self._claimed(session, uuid, after, last, bodies=False)
         asking = [sequence for sequence, entry in found.items() if reports.asked(entry, reports.COD)]
@@ -296,7 +298,7 @@ class GroupClaims(Ranges):
     async def release(self, uuid: str, generation: int | None) -> int:
         """The consumer gives all back that it has claimed: how many."""
 
-        async def work(session: Session) -> int:
+        async def work(session: DatabaseSession) -> int:
             consumer = await _locked(session, uuid, generation)
             count = consumer.claim_count
             await session.execute("SELECT end_claims($1, $2, true)", uuid, consumer.next - 1)
@@ -310,7 +312,7 @@ class GroupClaims(Ranges):
         NO_SUBSCRIPTION (2428), SUBSCRIPTION_IN_USE (2429).
         """
 
-        async def work(session: Session) -> tuple[int, int]:
+        async def work(session: DatabaseSession) -> tuple[int, int]:
             uuid = await session.fetchval(_UUID, decision.name)
             if uuid is None:
                 raise MQError(MQRC.NO_SUBSCRIPTION, f"there is no consumer {decision.name}")
@@ -326,12 +328,12 @@ class GroupClaims(Ranges):
         return await self._database.transact(work, _nothing)
 
 
-async def _locked(session: Session, uuid: str, generation: int | None = None) -> Consumer:
+async def _locked(session: DatabaseSession, uuid: str, generation: int | None = None) -> Consumer:
     """The consumer, whose row is locked. Raises NO_SUBSCRIPTION (2428), OBJECT_CHANGED (2041)."""
     return _made(await session.fetchrow("SELECT * FROM consumer WHERE uuid = $1 FOR UPDATE", uuid), uuid, generation)
 
 
-async def _read(session: Session, uuid: str, generation: int) -> Consumer:
+async def _read(session: DatabaseSession, uuid: str, generation: int) -> Consumer:
     return _made(await session.fetchrow("SELECT * FROM consumer WHERE uuid = $1", uuid), uuid, generation)
 
 
@@ -345,7 +347,7 @@ def _made(row: Any, uuid: str, generation: int | None) -> Consumer:
     return consumer
 
 
-async def _change(session: Session, consumer: Consumer, **changes: Any) -> None:
+async def _change(session: DatabaseSession, consumer: Consumer, **changes: Any) -> None:
     """Make changes of a consumer, in its row and in memory."""
     consumer.change(**changes)
     await session.execute(

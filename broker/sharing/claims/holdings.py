@@ -9,12 +9,12 @@ from uuid import UUID
 
 from broker.core.claims.group_consumer import Claimed, GroupConsumer
 from broker.core.claims.lag import put_at
-from broker.core.queues.shared_queue import Lag, SharedQueue
+from broker.core.queues.shared_queue import ConsumerLag, SharedQueue
 from broker.sharing.claims.prepared_rows import units_of
 from broker.sharing.database.rows import ARRIVAL, COLUMNS, entry_of
 
 if TYPE_CHECKING:
-    from broker.sharing.database.database import Session
+    from broker.sharing.database.database import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 FIELDS: Final = ("generation", "lineage", "base", "acknowledged", "pinned", "next", "since", "turn")
@@ -61,7 +61,7 @@ class Holdings:
                 counted.prepared += count  # type: ignore[attr-defined]  # of shared queues alone
 
 
-async def _lag(session: Session, queue: SharedQueue) -> Lag:
+async def _lag(session: DatabaseSession, queue: SharedQueue) -> ConsumerLag:
     row = await session.fetchrow(
         "SELECT count(*) AS messages, coalesce(sum(length), 0) AS bytes FROM message "
         f"WHERE queue = $1 AND {_AVAILABLE}",
@@ -72,4 +72,4 @@ async def _lag(session: Session, queue: SharedQueue) -> Lag:
         f"ORDER BY {ARRIVAL} LIMIT 1",
         queue.name,
     )
-    return Lag(row["messages"], row["bytes"], 0.0 if first is None else put_at(entry_of(queue, first)))
+    return ConsumerLag(row["messages"], row["bytes"], 0.0 if first is None else put_at(entry_of(queue, first)))

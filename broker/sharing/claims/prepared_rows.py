@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from broker.core.message.entry import Entry
-    from broker.sharing.database.database import Session
+    from broker.sharing.database.database import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 
@@ -40,7 +40,7 @@ def name_of(row: Any) -> UnitName:
     return UnitName(row["sink"], row["batch"], row["partition"], row["attempt"])
 
 
-async def units_of(member: GroupMember, rows: Sequence[Any], session: Session | None) -> list[PreparedUnit]:
+async def units_of(member: GroupMember, rows: Sequence[Any], session: DatabaseSession | None) -> list[PreparedUnit]:
     """The units of these rows; each has its id for a number. With a session their messages are counted, by queue: a
     unit that does not have all of them can only be discarded.
     """
@@ -64,7 +64,7 @@ async def units_of(member: GroupMember, rows: Sequence[Any], session: Session | 
     return list(units.values())
 
 
-async def begin_unit(session: Session, name: UnitName, query: str | None, now: float) -> UUID:
+async def begin_unit(session: DatabaseSession, name: UnitName, query: str | None, now: float) -> UUID:
     """See to it that there is a row of this unit, and lock it. Its id."""
     new = PreparedUnit(name, 0, query, now)
     await session.execute(
@@ -79,7 +79,7 @@ async def begin_unit(session: Session, name: UnitName, query: str | None, now: f
     return id
 
 
-async def keep_piece(session: Session, unit: PreparedUnit, entries: Sequence[Entry]) -> None:
+async def keep_piece(session: DatabaseSession, unit: PreparedUnit, entries: Sequence[Entry]) -> None:
     """A piece with these messages has joined the unit."""
     await session.execute(
         "UPDATE prepared_unit SET attributes = $2, touched = $3, messages = messages + $4, bytes = $5, "

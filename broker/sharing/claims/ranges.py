@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from broker.core.message.entry import Entry
-    from broker.interface.claims.claims import Wanted
-    from broker.sharing.database.database import Session
+    from broker.interface.claims.claims import BrowseSelection
+    from broker.sharing.database.database import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 _READABLE: Final = "state = ANY ('{1,2,3}')"
@@ -46,10 +46,10 @@ class Ranges:
         queues = self._member.core.consumers.queues_of(q_names)
         return [await self._database.transact(_RangeOf(queue.name), _nothing) for queue in queues]
 
-    async def browse_range(self, q_name: str, after: int, last: int, wanted: Wanted, longest: int) -> bytes:
+    async def browse_range(self, q_name: str, after: int, last: int, selection: BrowseSelection, longest: int) -> bytes:
         """The messages of a queue behind the number `after`, as many as go into a frame of `longest` bytes."""
         entries = await self._between(
-            q_name, after, last, SHORT_MESSAGES_MAX, _WANTED, wanted.msg_id, wanted.correl_id, wanted.group_id
+            q_name, after, last, SHORT_MESSAGES_MAX, _WANTED, selection.msg_id, selection.correl_id, selection.group_id
         )
         return frame(fitting(entries, longest), self._member.manager.clock.time(), 0, keys=True)
 
@@ -92,7 +92,7 @@ class _RangeOf:
     def __init__(self, q_name: str) -> None:
         self._q_name = q_name
 
-    async def __call__(self, session: Session) -> QueueRange:
+    async def __call__(self, session: DatabaseSession) -> QueueRange:
         await session.execute(  # puts hold it FOR KEY SHARE until they are over
             "SELECT 1 FROM object WHERE disposition = 'SHARED' AND space = 'QUEUE' AND name = $1 FOR UPDATE",
             self._q_name,

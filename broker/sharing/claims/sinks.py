@@ -3,7 +3,7 @@
 Both are rows, and belong to no member (queue-sharing rule 10.3.12): what was staged through one that fails is published
 through another. Each call is one transaction. A piece locks the row of its sink for those who decide, and that of its
 unit for all others; who publishes or discards has the sink alone. What may be done is judged by the `Staging` and the
-`Publication` of the core, on sinks that are made of these rows for the one call.
+`Publishing` of the core, on sinks that are made of these rows for the one call.
 
 A batch appears in one transaction, however many messages it has, with its ledger and without those of its losers.
 """
@@ -18,13 +18,12 @@ import anyio
 import anyio.lowlevel
 
 from broker.core.message.generated import reports
-from broker.core.prepared.publishing import Publication
+from broker.core.prepared.publishing import Publishing
 from broker.core.prepared.sink import KEYED, other_queues, unknown
 from broker.core.prepared.sinks import KEY_SECONDS, KEYS_MAX
 from broker.core.prepared.staging import Staging, check_count, is_known
 from broker.core.queues.unit import Unit
-from broker.interface.claims.claims import Publication as Published
-from broker.interface.claims.claims import Staged
+from broker.interface.claims.claims import Publication, Staged
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.sharing.claims.prepared_rows import begin_unit, keep_piece, name_of, sink_of, sinks_of, units_of
@@ -35,13 +34,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from broker.core.message.entry import Entry
-    from broker.core.prepared.publishing import Winner
+    from broker.core.prepared.publishing import PublishedUnit
     from broker.core.prepared.sink import Sink
     from broker.core.prepared.sinks import Sinks
-    from broker.core.prepared.staging import Piece
+    from broker.core.prepared.staging import StagedPiece
     from broker.core.prepared.unit import UnitName
     from broker.core.queues.shared_queue import SharedQueue
-    from broker.sharing.database.database import Session
+    from broker.sharing.database.database import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
@@ -91,18 +90,18 @@ class GroupSinks:
     async def ledger(self, name: str) -> tuple[str, int] | None:
         """The query of a sink and its last batch, when nothing of it is on its way."""
 
-        async def work(session: Session) -> tuple[str, int] | None:
+        async def work(session: DatabaseSession) -> tuple[str, int] | None:
             return sink_of(name, await session.fetchrow(_TO_STAGE, name)).published
 
         return await self._database.transact(work, _nothing)
 
     # Staging
 
-    async def stage(self, piece: Piece) -> Staged:
+    async def stage(self, piece: StagedPiece) -> Staged:
         """A piece of a unit. Raises what `Staging` does. A first one without messages leaves nothing behind."""
         full: dict[SharedQueue, int] = {}
 
-        async def work(session: Session) -> bool:
+        async def work(session: DatabaseSession) -> bool:
             name = piece.name
             sink = sink_of(name.sink, await session.fetchrow(_TO_STAGE, name.sink))
             sinks = sinks_of(sink, await _published(session, sink, [name]))
@@ -116,9 +115,11 @@ class GroupSinks:
             try:
                 return Staged(published=await self._database.transact(work, _nothing))
             except QueueFullError as error:
-                await self._member.puts.heed(error, full)
+                await self._member.puts.handle(error, full)
 
-    async def _join(self, session: Session, sinks: Sinks, piece: Piece, full: dict[SharedQueue, int]) -> None:
+    async def _join(
+        self, session: DatabaseSession, sinks: Sinks, piece: StagedPiece, full: dict[SharedQueue, int]
+    ) -> None:
         """Let a piece pass the checks, and write it. Where a queue is `full` it counts what else the batch has."""
         core, now, name = self._member.core, self._member.now(), piece.name.sink
         while await session.fetchrow(_TO_STAGE, name) is None:  # it is new, or goes with its last unit
@@ -146,37 +147,37 @@ class GroupSinks:
 
     # Publishing
 
-    async def publish(self, name: str, batch: int, query: str | None, winners: Sequence[Winner]) -> Published:
+    async def publish(self, name: str, batch: int, query: str | None, winners: Sequence[PublishedUnit]) -> Publication:
         """Decide a batch: with the decision all that it publishes is visible, and its losers are gone. Raises what
-        `Publication` does. An empty batch of a sink of which nothing is known leaves nothing behind.
+        `Publishing` does. An empty batch of a sink of which nothing is known leaves nothing behind.
         """
         confirmed: list[Entry] = []
         arrived: list[Any] = []
 
-        async def work(session: Session) -> Published:
+        async def work(session: DatabaseSession) -> Publication:
             sink = sink_of(name, await session.fetchrow(_TO_DECIDE, name))
             names = [winner.unit for winner in winners]
             sinks = sinks_of(sink, await _published(session, sink, names))
-            publication = Publication(self._member.core, sinks, sink, batch, query, winners)
-            if publication.already:
-                return Published(0, already=True)
+            publishing = Publishing(self._member.core, sinks, sink, batch, query, winners)
+            if publishing.already:
+                return Publication(0, already=True)
             rows = await session.fetch(_OF_SINK, name)
             sinks.enter_all(await units_of(self._member, rows, session))
-            publication.check()
-            ids = [UUID(int=unit.number) for unit in publication.units]
+            publishing.check()
+            ids = [UUID(int=unit.number) for unit in publishing.units]
             asking = [row["id"] for row in rows if row["confirmed"] and row["id"] in ids]
             confirmed[:] = await self._confirmed(session, asking)
             await session.execute(f"SET LOCAL statement_timeout = '{PUBLISH_SECONDS:d}s'")
             arrived[:] = await session.fetch("SELECT * FROM publish_units($1)", ids)
-            losers = [UUID(int=unit.number) for unit in publication.losers()]
+            losers = [UUID(int=unit.number) for unit in publishing.losers()]
             await session.fetchval("SELECT discard_units($1)", losers)
-            ledger = publication.ledger(self._member.now())
+            ledger = publishing.ledger(self._member.now())
             if ledger is not None:
                 await session.execute(_DECIDED, name, *ledger)
             else:
                 await session.execute(_REMEMBER, [each.text for each in names], self._member.now())
                 await session.execute(_TIDY, name)
-            return Published(publication.messages, already=False)
+            return Publication(publishing.messages, already=False)
 
         published = await self._database.transact(work, _nothing)
         for row in () if published.already else arrived:
@@ -188,7 +189,7 @@ class GroupSinks:
             await self._confirm(confirmed)
         return published
 
-    async def _confirmed(self, session: Session, ids: Sequence[UUID]) -> list[Entry]:
+    async def _confirmed(self, session: DatabaseSession, ids: Sequence[UUID]) -> list[Entry]:
         """The messages of these units that ask for a confirmation of their arrival, with their bodies."""
         found = []
         for row in (
@@ -219,7 +220,7 @@ class GroupSinks:
     async def _discard(self, name: UnitName, before: float = float("inf")) -> int | None:
         """Discard a unit; return the number of its messages. None: there is none, or it was touched after `before`."""
 
-        async def work(session: Session) -> int | None:
+        async def work(session: DatabaseSession) -> int | None:
             await session.fetchrow(_TO_DECIDE, name.sink)
             id = await session.fetchval(_NAMED, *name, before)
             if id is None:
@@ -244,7 +245,7 @@ class GroupSinks:
         UNKNOWN_OBJECT_NAME (2085).
         """
 
-        async def work(session: Session) -> int:
+        async def work(session: DatabaseSession) -> int:
             if await session.fetchrow(_TO_DECIDE, name) is None:
                 raise unknown(name)
             ids = [row["id"] for row in await session.fetch(_OF_SINK, name)]
@@ -269,14 +270,14 @@ class GroupSinks:
                     name.text, messages, now - row["touched"],
                 )  # fmt: skip
 
-        async def forget(session: Session) -> None:
+        async def forget(session: DatabaseSession) -> None:
             await session.execute(_FORGET_KEYS, KEYED, now - KEY_SECONDS, KEYS_MAX)
             await session.execute("DELETE FROM published_unit WHERE published < $1", now - REMEMBERED_SECONDS)
 
         await self._database.transact(forget, _nothing)
 
 
-async def _published(session: Session, sink: Sink, names: Sequence[UnitName]) -> list[UnitName]:
+async def _published(session: DatabaseSession, sink: Sink, names: Sequence[UnitName]) -> list[UnitName]:
     """Return those of these units that a sink without a ledger has published lately."""
     if sink.ledger is not None or not names:
         return []

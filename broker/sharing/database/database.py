@@ -22,14 +22,22 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.sharing.database.flushes import Flushes
 from broker.sharing.database.schema import released
-from broker.sharing.database.sessions import CONNECT_SECONDS, RECOVERY, Figures, Lane, Lanes, Session, unreachable
+from broker.sharing.database.sessions import (
+    CONNECT_SECONDS,
+    RECOVERY,
+    DatabaseSession,
+    Lane,
+    Lanes,
+    SessionFigures,
+    unreachable,
+)
 from broker.sharing.members.lease_times import LeaseTimes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 
 
-__all__ = ["LOST", "Database", "OutcomeUnknownError", "Session", "column", "meaning"]
+__all__ = ["LOST", "Database", "DatabaseSession", "OutcomeUnknownError", "column", "meaning"]
 
 logger = logging.getLogger(__name__)
 
@@ -73,12 +81,13 @@ ends the session, and has not closed it yet.
 
 class OutcomeUnknownError(Exception):
     """The session was lost while the transaction was being committed, and the database is out of reach: it may have
-    been, or not. `turn`: its lane and its number there, where it may be under way still (`settle_turn` in the schema).
+    been, or not. `transaction`: its lane and its number there, where it may be under way still (`settle_turn` in the
+    schema).
     """
 
-    def __init__(self, why: str, turn: tuple[int, int] | None = None) -> None:
+    def __init__(self, why: str, transaction: tuple[int, int] | None = None) -> None:
         super().__init__(why)
-        self.turn = turn
+        self.transaction = transaction
 
 
 class StaleError(MQError):
@@ -122,8 +131,8 @@ class Database:
 
     def __init__(self, group: GroupAddress, member: str) -> None:
         self.member = member
-        self.figures = Figures()
-        self.over: Callable[[str], None] = _not_told
+        self.figures = SessionFigures()
+        self.over: Callable[[str], None] = _not_reported
         """Called, with the reason, when the fence says that this life of the member is over."""
         self.sql = released()
         """Of this member's release."""
@@ -164,15 +173,15 @@ class Database:
         await self._recovery.close()
         await self._lanes.close()
 
-    async def session(self, purpose: str) -> Session:
+    async def session(self, purpose: str) -> DatabaseSession:
         """A session of one's own, to be closed by the caller."""
         session = await asyncpg.connect(
             self._group.dsn,
             timeout=CONNECT_SECONDS,
             server_settings=self._settings(purpose),
-            connection_class=Session,
+            connection_class=DatabaseSession,
         )
-        assert isinstance(session, Session)
+        assert isinstance(session, DatabaseSession)
         session.figures = self.figures
         if purpose != "calls":
             return session
@@ -204,7 +213,7 @@ class Database:
     # Transactions
 
     def transact(
-        self, work: Callable[[Session], Awaitable[T]], restore: Callable[[], None], *, joining: bool = False
+        self, work: Callable[[DatabaseSession], Awaitable[T]], restore: Callable[[], None], *, joining: bool = False
     ) -> Coroutine[Any, Any, T]:
         """Do `work` in one transaction behind the fence, and commit it. `restore` takes back what it has changed in
         memory when it was not committed, for whatever reason. `joining`: there are no sessions for calls yet.
@@ -216,7 +225,7 @@ class Database:
             session = lane.session
             try:
                 # one round trip: numbers of ours alone, the session knows the name
-                await session.execute(f"BEGIN; SELECT enter({lane.number:d}, {lane.turn:d})")
+                await session.execute(f"BEGIN; SELECT enter({lane.number:d}, {lane.sequence:d})")
                 result = await work(session)
             except Exception:
                 await _roll_back(lane)
@@ -280,7 +289,7 @@ class Database:
         )
 
     async def _attempt(self, lane: Lane, make: Callable[[Lane], Awaitable[T]]) -> T:
-        lane.turn += 2
+        lane.sequence += 2
         lane.lasting = True
         try:
             result = await make(lane)
@@ -291,7 +300,7 @@ class Database:
         except (asyncpg.PostgresError, *LOST) as error:
             if getattr(error, "sqlstate", None) in _AGAIN or _is_lost(lane, error):
                 raise _NotMadeError(str(error)) from error
-            raise self._told(error) from error
+            raise self._reported(error) from error
         if lane.lasting:
             await self._make_durable(lane)
         return result
@@ -308,7 +317,7 @@ class Database:
                 return
         raise OutcomeUnknownError("the database does not say whether the transaction is durable")
 
-    def _told(self, error: BaseException) -> MQError:
+    def _reported(self, error: BaseException) -> MQError:
         """Return the error as a program is told it; end this life if the error says that it is over."""
         if getattr(error, "sqlstate", None) == FENCED:
             self.over("a peer has taken over")
@@ -327,11 +336,11 @@ class Database:
                 raise OutcomeUnknownError(_OVER)
             try:
                 await lane.renew()
-                made = await lane.session.fetchval("SELECT settle_turn($1, $2)", lane.number, lane.turn)
+                made = await lane.session.fetchval("SELECT settle_turn($1, $2)", lane.number, lane.sequence)
             except (MQError, asyncpg.PostgresError, *LOST) as error:
                 lane.drop()
                 if getattr(error, "sqlstate", None) == FENCED or anyio.current_time() > until:
-                    raise OutcomeUnknownError("the database cannot be reached", (lane.number, lane.turn)) from error
+                    raise OutcomeUnknownError("the database cannot be reached", (lane.number, lane.sequence)) from error
                 await anyio.sleep(_PAUSE_SECONDS)
             else:
                 return bool(made)
@@ -344,11 +353,11 @@ class Database:
         """
         return list(await self._again(lambda session: session.fetch(query, *arguments), lasting=True))
 
-    async def look_again(self, work: Callable[[Session], Awaitable[T]]) -> T:
+    async def look_again(self, work: Callable[[DatabaseSession], Awaitable[T]]) -> T:
         """Do `work`, which changes nothing; where the session is lost, with another. Raises what `repeat` does."""
         return await self._again(work, lasting=False)
 
-    async def _again(self, work: Callable[[Session], Awaitable[T]], *, lasting: bool) -> T:
+    async def _again(self, work: Callable[[DatabaseSession], Awaitable[T]], *, lasting: bool) -> T:
         life = self.epoch
         async with self._lanes.lend() as lane:
             for _ in range(ATTEMPTS):
@@ -361,7 +370,7 @@ class Database:
                     return found
                 except (asyncpg.PostgresError, *LOST) as error:
                     if getattr(error, "sqlstate", None) not in _AGAIN and not _is_lost(lane, error):
-                        raise self._told(error) from error
+                        raise self._reported(error) from error
                     self.figures.retries += 1
                     await lane.renew()
         raise MQError(
@@ -369,7 +378,7 @@ class Database:
         )
 
     @asynccontextmanager
-    async def look(self) -> AsyncIterator[Session]:
+    async def look(self) -> AsyncIterator[DatabaseSession]:
         """A session for what changes nothing."""
         async with self._lanes.lend() as lane:
             try:
@@ -404,7 +413,7 @@ def _milliseconds(seconds: float) -> str:
     return f"{max(1, round(seconds * 1000))}ms"
 
 
-def _not_told(why: str) -> None:
+def _not_reported(why: str) -> None:
     """Nobody asks."""
 
 

@@ -14,7 +14,7 @@ import anyio
 import asyncpg
 
 if TYPE_CHECKING:
-    from broker.sharing.database.sessions import Figures, Lane
+    from broker.sharing.database.sessions import Lane, SessionFigures
 
 
 class _Flush:
@@ -26,7 +26,7 @@ class _Flush:
 class Flushes:
     """The waits of one member for the disk of the database."""
 
-    def __init__(self, figures: Figures) -> None:
+    def __init__(self, figures: SessionFigures) -> None:
         self._figures = figures
         self._turn = anyio.Lock(fast_acquire=True)
         self._next = _Flush()

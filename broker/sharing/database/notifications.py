@@ -21,7 +21,7 @@ from broker.sharing.igq.definitions import MEMBERS_CHANGED, hear_of_members
 from broker.sharing.puts.delays import DELAYED
 
 if TYPE_CHECKING:
-    from broker.sharing.database.database import Session
+    from broker.sharing.database.database import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
@@ -54,33 +54,35 @@ class Notifications:
             if not self._member.stopping:
                 await anyio.sleep(_AGAIN)
 
-    async def _hear(self, session: Session) -> None:
+    async def _hear(self, session: DatabaseSession) -> None:
         ended = self._ended
         session.add_termination_listener(lambda _: ended.set())
-        await session.add_listener(self._member.group.schema, lambda *told: contained(self.told, str(told[3])))
+        await session.add_listener(
+            self._member.group.schema, lambda *notified: contained(self.notified, str(notified[3]))
+        )
         self._member.waits.watch_all()
         self._member.delays.look()
-        self._member.repository.told()
-        self._member.commands.orders.told()
+        self._member.repository.notified()
+        self._member.commands.orders.notified()
         if self._lost:
             self._member.manager.start_soon(self._member.triggering.look_again)
         self._lost = True  # whenever the next one begins
         await ended.wait()
 
-    def told(self, payload: str) -> None:
+    def notified(self, payload: str) -> None:
         """Something has become available on a queue (`announce` in the schema), or something else was announced."""
         if payload.startswith(OBJECTS_CHANGED):
-            self._member.repository.told(int(payload.removeprefix(OBJECTS_CHANGED)))
+            self._member.repository.notified(int(payload.removeprefix(OBJECTS_CHANGED)))
             return
         if payload == COMMANDS_CHANGED:
-            self._member.commands.orders.told()
+            self._member.commands.orders.notified()
             return
         if payload == MEMBERS_CHANGED:
             self._member.manager.start_soon(hear_of_members, self._member)
             self._member.membership.takeover.wake()
             return
         if payload.startswith(DELAYED):
-            self._member.delays.told(payload)
+            self._member.delays.notified(payload)
             return
         q_name, *numbers = payload.split()
         queue = self._member.shared(q_name)
@@ -88,6 +90,6 @@ class Notifications:
             return
         if queue.waiters.count:
             self._member.waits.watch(queue)
-        self._member.deliveries.stir(queue)
+        self._member.deliveries.mark_dirty(queue)
         if queue.trigger_on:
             self._member.triggering.arrived(queue, Arrival(*map(int, numbers)))

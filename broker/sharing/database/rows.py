@@ -77,7 +77,7 @@ def _instant(entry: Entry, now: float) -> float:
     """Return the instant of availability by the database's clock; below 0: in so many seconds."""
     if entry.handling is None:
         return 0.0
-    terms = None if entry.unit is None else entry.unit.terms
-    if terms is None or terms.delayed.get(entry) is None:
+    extras = None if entry.unit is None else entry.unit.extras
+    if extras is None or extras.delayed.get(entry) is None:
         return entry.handling.not_before
     return min(now - entry.handling.not_before, 0.0)

@@ -126,8 +126,8 @@ async def check_database(session: asyncpg.Connection, member: str) -> None:
     for name, good, why in _DEMANDS:
         if found[name] not in good:
             raise UnsuitableError(f"the database has {name}={found[name]}: {why}")
-    told, standby = await session.fetchrow("SELECT current_setting('evermq.member', true), pg_is_in_recovery()")
-    if told != member:
+    reported, standby = await session.fetchrow("SELECT current_setting('evermq.member', true), pg_is_in_recovery()")
+    if reported != member:
         raise UnsuitableError(
             "the settings of a session do not reach the database: connect to PostgreSQL itself, or to a pool that "
             "gives each client a session of its own"

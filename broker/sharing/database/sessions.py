@@ -35,7 +35,7 @@ _WAIT_FOR_STANDBY: Final = "SyncRepWaitForLSN"
 """The function of the server that tells when its wait is cancelled, in whatever language."""
 
 
-class Figures:
+class SessionFigures:
     """The figures of a member's sessions since it joined."""
 
     def __init__(self) -> None:
@@ -55,10 +55,10 @@ class Figures:
         return dict(vars(self))
 
 
-class Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg tells type checkers nothing
+class DatabaseSession(asyncpg.Connection):  # type: ignore[misc]  # asyncpg tells type checkers nothing
     """A session of the database, which counts its round trips; InterfaceError where it is cut off meanwhile."""
 
-    figures: Figures | None = None
+    figures: SessionFigures | None = None
     crashes: int | None = None
     """The number of crashes of the database when the session began; known of sessions for calls."""
     unreplicated = False
@@ -93,17 +93,17 @@ class Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg tells type c
 
 
 class Lane:
-    """A session that is lent to one transaction at a time. `turn` is the number of the last; it is even. `lasting`:
+    """A session that is lent to one transaction at a time. `sequence` is the number of the last; it is even. `lasting`:
     what that does has to outlive a crash of the database. `renew` gives it a session, unless it has one; it raises
     CF_NOT_AVAILABLE (2345).
     """
 
-    __slots__ = ("_lanes", "lasting", "number", "session", "turn")
+    __slots__ = ("_lanes", "lasting", "number", "sequence", "session")
 
     def __init__(self, number: int, lanes: Lanes) -> None:
         self._lanes = lanes
         self.number = number
-        self.turn = 0
+        self.sequence = 0
         self.lasting = True
         self.session: Any = None
 
@@ -121,7 +121,10 @@ class Lanes:
     """Sessions of a member for transactions, with these numbers. `connect` makes another."""
 
     def __init__(
-        self, connect: Callable[[], Coroutine[Any, Any, Session]], figures: Figures, numbers: range = CALLS
+        self,
+        connect: Callable[[], Coroutine[Any, Any, DatabaseSession]],
+        figures: SessionFigures,
+        numbers: range = CALLS,
     ) -> None:
         self._connect = connect
         self._figures = figures

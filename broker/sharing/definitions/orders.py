@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from broker.commands.requests import ScopedRequest
-    from broker.sharing.database.database import Session
+    from broker.sharing.database.database import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Orders:
         self._database = member.database
         self._news = anyio.Event()  # replaced when it is set
 
-    def told(self) -> None:
+    def notified(self) -> None:
         """A command was sent to somebody, or answered."""
         self._wake()
         if not self._member.stopping:
@@ -84,7 +84,7 @@ class Orders:
         return await self._collect(sent)
 
     async def _ask(self, sent: UUID, request: ScopedRequest) -> int:
-        async def work(session: Session) -> int:
+        async def work(session: DatabaseSession) -> int:
             count = await session.fetchval(
                 "SELECT send_command($1, $2, $3, $4)", sent, self._database.member, request.scope, request.text
             )
@@ -99,7 +99,7 @@ class Orders:
             )
 
     async def _collect(self, sent: UUID) -> list[CommandReply]:
-        async def work(session: Session) -> Sequence[Any]:
+        async def work(session: DatabaseSession) -> Sequence[Any]:
             rows: Sequence[Any] = await session.fetch(
                 "DELETE FROM command WHERE id = $1 RETURNING member, begun, replies", sent
             )
@@ -113,7 +113,7 @@ class Orders:
     async def _take(self) -> None:
         """Run the commands that this member was sent."""
 
-        async def work(session: Session) -> Sequence[Any]:
+        async def work(session: DatabaseSession) -> Sequence[Any]:
             rows: Sequence[Any] = await session.fetch(
                 "UPDATE command SET begun = true WHERE member = $1 AND epoch = $2 AND NOT begun RETURNING id, command",
                 self._database.member,
@@ -144,7 +144,7 @@ class Orders:
     async def _answer(self, sent: UUID, replies: Sequence[CommandReply]) -> None:
         written = json.dumps([_written(reply) for reply in replies])
 
-        async def work(session: Session) -> None:
+        async def work(session: DatabaseSession) -> None:
             await session.execute("SELECT answer_command($1, $2, $3)", sent, self._database.member, written)
 
         await self._database.transact(work, _nothing)

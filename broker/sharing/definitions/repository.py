@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from broker.core.manager import Manager
     from broker.core.names.definitions import Change
     from broker.engine.shared_queues import GroupWork
-    from broker.sharing.database.database import Session
+    from broker.sharing.database.database import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
     from broker.storage.store import Done
 
@@ -142,7 +142,7 @@ class Repository:
             else:
                 self._member.copies.refresh()
 
-    def told(self, change: int = 0) -> None:
+    def notified(self, change: int = 0) -> None:
         """Something has changed, or may have: `announce_objects` in the schema says what."""
         self._announced.add(change)
         self._news.set()
@@ -292,7 +292,7 @@ def _made_of(change: Change, before: Definition | None, now: Known) -> Change:
     return Define(Definition(wanted.kind, wanted.name, now.definition.attributes | given), force=change.force)
 
 
-async def _define(session: Session, key: Key, definition: Definition, before: Known, *, force: bool) -> int:
+async def _define(session: DatabaseSession, key: Key, definition: Definition, before: Known, *, force: bool) -> int:
     attributes = json.dumps(definition.attributes)
     if key.space == _STRUCTURE:
         return int(await session.fetchval("SELECT define_structure($1, $2, $3)", key.name, attributes, before.version))
@@ -312,7 +312,7 @@ async def _define(session: Session, key: Key, definition: Definition, before: Kn
     return int(version)
 
 
-async def _delete(session: Session, key: Key, change: Delete, before: Known) -> None:
+async def _delete(session: DatabaseSession, key: Key, change: Delete, before: Known) -> None:
     if key.disposition == SHARED:
         await session.execute(
             "SELECT delete_queue($1, $2, $3, $4)", key.name, before.version, change.purge, change.closing

@@ -15,7 +15,7 @@ from broker.commands.selection import generic_match
 from broker.mqi.replies import CommandReply
 
 if TYPE_CHECKING:
-    from broker.sharing.database.database import Session
+    from broker.sharing.database.database import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 
@@ -34,7 +34,7 @@ class Structures:
         if not names:
             return refused(errors.not_found(pattern))
 
-        async def work(session: Session) -> None:
+        async def work(session: DatabaseSession) -> None:
             for name in names:
                 await _write(session, request, name)
 
@@ -43,7 +43,7 @@ class Structures:
         return _done(request, names)
 
 
-async def _write(session: Session, request: BackUpRequest | RecoverRequest | FailRequest, name: str) -> None:
+async def _write(session: DatabaseSession, request: BackUpRequest | RecoverRequest | FailRequest, name: str) -> None:
     match request:
         case BackUpRequest():
             await session.execute("UPDATE structure SET backed_up = now_seconds() WHERE name = $1", name)

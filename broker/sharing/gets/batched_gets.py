@@ -1,10 +1,10 @@
-"""Rounds: one statement gives messages to all gets of this member that ask the same of a queue (queue-sharing rule
-10.2.3).
+"""Batched gets: one statement gives messages to all gets of this member that ask the same of a queue (queue-sharing
+rule 10.2.3).
 
 1. A round is one call of the database, `get_messages`: it fences, locks what comes first, marks each message with the
    unit of work of its get, or with a token alone, and counts. Nothing is changed in memory before it is committed: then
    the core grants the same messages, on a shelf that is made of just these.
-2. While a round for a question is under way, those who ask the same gather for the next: so they have their turns in
+2. While a round for a key is under way, gets with the same key gather for the next: so they have their turns in
    order. Batches of gets that do not wait may be two rounds: the database makes one while what the other was given is
    granted here.
 3. What was given to a get that has ended meanwhile goes back, as if it had not been got.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.queues.shared_queue import SharedQueue
     from broker.sharing.database.sessions import Lane
-    from broker.sharing.gets.get_requests import Asker, Joined, Question
+    from broker.sharing.gets.get_requests import GetKey, GetRequest, UnitJoin
     from broker.sharing.members.group_member import GroupMember
 
 AT_ONCE: Final = 50
@@ -54,65 +54,65 @@ _PLACE, _PERSISTENT = itemgetter("place"), itemgetter("persistent")
 _BYTES_MAX, _PATIENT = attrgetter("bytes_max"), attrgetter("patient")
 
 
-class _Line:
+class _BatchLine:
     """The gets that ask one question while rounds for it are under way."""
 
     def __init__(self) -> None:
-        self.rounds = 0
-        self.waiting: deque[tuple[Asker, anyio.Event]] = deque()
-        self.served: set[Asker] = set()
+        self.under_way = 0
+        self.waiting: deque[tuple[GetRequest, anyio.Event]] = deque()
+        self.served: set[GetRequest] = set()
 
 
-class Rounds:
+class BatchedGets:
     """The rounds of one member."""
 
     def __init__(self, member: GroupMember) -> None:
         self._member = member
         self._database = member.database
-        self._lines: dict[Question, _Line] = {}
+        self._lines: dict[GetKey, _BatchLine] = {}
 
-    async def ask(self, queue: SharedQueue, asker: Asker, question: Question) -> None:
-        """Let a get have what there is, `asker.grants`; perhaps nothing. Raises what keeps the database from it."""
-        line = self._lines.setdefault(question, _Line())
-        if line.rounds < (ROUNDS_AT_ONCE if asker.count > 1 and not asker.request.may_wait else 1):
-            line.rounds += 1
+    async def ask(self, queue: SharedQueue, get: GetRequest, key: GetKey) -> None:
+        """Let a get have what there is, `get.grants`; perhaps nothing. Raises what keeps the database from it."""
+        line = self._lines.setdefault(key, _BatchLine())
+        if line.under_way < (ROUNDS_AT_ONCE if get.count > 1 and not get.request.may_wait else 1):
+            line.under_way += 1
         else:
             called = anyio.Event()
-            line.waiting.append((asker, called))
+            line.waiting.append((get, called))
             await called.wait()
-            if asker in line.served:
-                line.served.discard(asker)
-                _raise(asker)
+            if get in line.served:
+                line.served.discard(get)
+                _raise(get)
                 return
-        askers, events = [asker], []
-        while line.waiting and len(askers) < AT_ONCE:
+        gets, events = [get], []
+        while line.waiting and len(gets) < AT_ONCE:
             other, event = line.waiting.popleft()
-            askers.append(other)
+            gets.append(other)
             events.append(event)
         try:
-            await self.serve(queue, question, askers)
+            await self.serve(queue, key, gets)
         except MQError as error:
-            for each in askers:
+            for each in gets:
                 each.error = each.error or error
         finally:
-            line.served.update(askers[1:])
+            line.served.update(gets[1:])
             for event in events:
                 event.set()
             if line.waiting:
                 line.waiting.popleft()[1].set()  # it leads the next round, and is not among those served
             else:
-                line.rounds -= 1
-                if not line.rounds:
-                    del self._lines[question]
-        _raise(asker)
+                line.under_way -= 1
+                if not line.under_way:
+                    del self._lines[key]
+        _raise(get)
 
-    async def serve(self, queue: SharedQueue, question: Question, askers: Sequence[Asker]) -> None:
+    async def serve(self, queue: SharedQueue, key: GetKey, gets: Sequence[GetRequest]) -> None:
         """Give what comes first to those who ask for it, in their order."""
-        await self._member.returns.settle()
-        slots = [asker for asker in askers for _ in range(asker.count)]
-        joined = {asker: asker.joined() for asker in askers}
+        await self._member.returned.settle()
+        slots = [get for get in gets for _ in range(get.count)]
+        joined = {get: get.joined() for get in gets}
         tokens = _tokens(len(slots))
-        rows = await self._rows(queue, question, slots, joined, tokens)
+        rows = await self._rows(queue, key, slots, joined, tokens)
         given = [row for row in rows if row["number"] > _DEPTH]
         for row in rows:
             if row["number"] == _DEPTH:
@@ -120,36 +120,36 @@ class Rounds:
         given.sort(key=_PLACE)
         unclaimed = self._hand_out(queue, given, slots, joined, tokens)
         if unclaimed:
-            await self._member.returns.unclaimed(
-                {asker: joined[asker] for asker, _ in unclaimed}, [token for _, token in unclaimed]
+            await self._member.returned.unclaimed(
+                {get: joined[get] for get, _ in unclaimed}, [token for _, token in unclaimed]
             )
 
     async def _rows(
         self,
         queue: SharedQueue,
-        question: Question,
-        slots: Sequence[Asker],
-        joined: dict[Asker, Joined],
+        key: GetKey,
+        slots: Sequence[GetRequest],
+        joined: dict[GetRequest, UnitJoin],
         tokens: Sequence[UUID],
     ) -> list[Any]:
-        removals = self._member.removals
+        deferred_deletes = self._member.deferred_deletes
         begun = [each.id for each in joined.values() if each.begins]
-        tags = [asker.conversation.hconn.tag for asker, each in joined.items() if each.begins]
+        tags = [get.conversation.hconn.tag for get, each in joined.items() if each.begins]
         arguments = (
-            question.msg_id,
-            question.correl_id,
-            [joined[asker].id for asker in slots],
-            [joined[asker].if_persistent for asker in slots],
+            key.msg_id,
+            key.correl_id,
+            [joined[get].id for get in slots],
+            [joined[get].if_persistent for get in slots],
             tokens,
             begun,
             tags,
         )
         limits = min(map(_BYTES_MAX, joined)), any(map(_PATIENT, joined))
         while True:
-            removed = removals.take(queue)
+            removed = deferred_deletes.take(queue)
 
             async def work(lane: Lane, removed: list[int] = removed) -> list[Any]:
-                first = lane.number, lane.turn, queue.name, queue.version, self._member.now()
+                first = lane.number, lane.sequence, queue.name, queue.version, self._member.now()
                 rows = list(await lane.session.fetch(_GET, *first, *arguments, removed, *limits))
                 lane.lasting = any(map(_PERSISTENT, rows))
                 return rows
@@ -157,11 +157,11 @@ class Rounds:
             try:
                 rows = await self._database.transact_at_once(work, _nothing)
             except OutcomeUnknownError as error:
-                removals.again(queue, removed)
-                self._member.returns.unknown(joined, tokens, error.turn)
+                deferred_deletes.again(queue, removed)
+                self._member.returned.unknown(joined, tokens, error.transaction)
                 raise
             except MQError:
-                removals.again(queue, removed)
+                deferred_deletes.again(queue, removed)
                 raise
             if rows is None:  # the session was lost with them
                 return await self._given(joined, tokens)
@@ -169,54 +169,54 @@ class Rounds:
                 return rows
             await self._member.expiry.discard(queue)
 
-    async def _given(self, joined: dict[Asker, Joined], tokens: Sequence[UUID]) -> list[Any]:
+    async def _given(self, joined: dict[GetRequest, UnitJoin], tokens: Sequence[UUID]) -> list[Any]:
         """Return what a statement gave that was committed, and whose answer was lost."""
         try:
             return await self._database.repeat(_GIVEN, self._database.member, self._database.epoch, tokens)
         except MQError:
-            self._member.returns.unknown(joined, tokens, None)
+            self._member.returned.unknown(joined, tokens, None)
             raise
 
     def _hand_out(
         self,
         queue: SharedQueue,
         given: Sequence[Any],
-        slots: Sequence[Asker],
-        joined: dict[Asker, Joined],
+        slots: Sequence[GetRequest],
+        joined: dict[GetRequest, UnitJoin],
         tokens: Sequence[UUID],
-    ) -> list[tuple[Asker, UUID]]:
+    ) -> list[tuple[GetRequest, UUID]]:
         """Grant in the core what the database has given; what nobody takes."""
         unclaimed, entries = [], []
         for row in given:
-            asker, token = slots[row["number"] - 1], tokens[row["number"] - 1]
-            if asker.gone:
-                unclaimed.append((asker, token))
+            get, token = slots[row["number"] - 1], tokens[row["number"] - 1]
+            if get.gone:
+                unclaimed.append((get, token))
             else:
-                entries.append((asker, token, entry_of(queue, row)))
+                entries.append((get, token, entry_of(queue, row)))
         with queue.page([entry for _, _, entry in entries]):
-            for asker, token, entry in entries:
+            for get, token, entry in entries:
                 try:
-                    if asker.error is not None:
-                        raise asker.error
-                    asker.grants.append(self._grant(queue, asker, entry, joined[asker]))
+                    if get.error is not None:
+                        raise get.error
+                    get.grants.append(self._grant(queue, get, entry, joined[get]))
                 except MQError as error:
-                    asker.error = error
-                    unclaimed.append((asker, token))
+                    get.error = error
+                    unclaimed.append((get, token))
                     queue.shelf.hide(entry)
                 except Exception as wrong:
-                    asker.error = mistake(wrong, "a get")
-                    unclaimed.append((asker, token))
+                    get.error = mistake(wrong, "a get")
+                    unclaimed.append((get, token))
         return unclaimed
 
-    def _grant(self, queue: SharedQueue, asker: Asker, entry: Entry, joined: Joined) -> Grant:
-        found = self._member.core.grant_to(asker.handle, queue, asker.request, self._member.now())
+    def _grant(self, queue: SharedQueue, get: GetRequest, entry: Entry, joined: UnitJoin) -> Grant:
+        found = self._member.core.grant_to(get.handle, queue, get.request, self._member.now())
         assert isinstance(found, Grant)
         assert found.entries == [entry]
         written(found, joined)
         return found
 
 
-def written(grant: Grant, joined: Joined) -> None:
+def written(grant: Grant, joined: UnitJoin) -> None:
     """Note that what a get has taken is in the database already, in this unit of work if it is under syncpoint."""
     unit = grant.unit or grant.entries[0].unit
     assert unit is not None
@@ -236,6 +236,6 @@ def _nothing() -> None:
     """Nothing was changed in memory."""
 
 
-def _raise(asker: Asker) -> None:
-    if asker.error is not None and not asker.grants:
-        raise asker.error
+def _raise(get: GetRequest) -> None:
+    if get.error is not None and not get.grants:
+        raise get.error

@@ -30,7 +30,7 @@ _AGAIN: Final = 1.0  # seconds until the next try when the database is away
 _SHARED = attrgetter("queue.shared")
 
 
-class Removals:
+class DeferredDeletes:
     """The rows of one member that are to go."""
 
     def __init__(self, member: GroupMember) -> None:

@@ -15,7 +15,7 @@ from broker.sharing.database.rows import COLUMNS, entry_of
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from broker.core.explain.explaining import Wanted
+    from broker.core.explain.explaining import ExplainSelection
     from broker.core.message.entry import Entry
     from broker.core.names.routes import Route
     from broker.sharing.members.group_member import GroupMember
@@ -37,7 +37,7 @@ class Explaining:
     def __init__(self, member: GroupMember) -> None:
         self._member = member
 
-    async def explain(self, route: Route, wanted: Wanted) -> Explanation:
+    async def explain(self, route: Route, selection: ExplainSelection) -> Explanation:
         """Return the causes that keep the wanted messages from those who get by this route. Where a program of
         another member has them, it is told which member that is, not which program. Gets that wait at other members
         are not told.
@@ -70,7 +70,7 @@ class Explaining:
                     if entry.state == DELAYED:
                         shelf.postpone(entry)
             most = member.manager.config.limits.claim_bytes
-            looking = explain(route, shelf, wanted, member.now(), member.core, most)
+            looking = explain(route, shelf, selection, member.now(), member.core, most)
             findings = [found for found in looking if found is not None]
         if has_input:  # at another member, if not here
             findings = [found for found in findings if found.code != Cause.NOT_OPEN_FOR_INPUT]

@@ -22,7 +22,7 @@ UNLIMITED: Final = 1 << 62
 """Bytes of data that no answer comes to."""
 
 
-class Question(NamedTuple):
+class GetKey(NamedTuple):
     """A question that the database can answer without looking at messages here: what comes first of all, or of those
     with an identifier. Gets that ask the same are served by one statement.
     """
@@ -32,7 +32,7 @@ class Question(NamedTuple):
     correl_id: bytes | None
 
 
-class Joined(NamedTuple):
+class UnitJoin(NamedTuple):
     """The unit of work that a get joins in the database: None outside syncpoint. `begins`: it has no row yet."""
 
     id: UUID | None
@@ -40,10 +40,10 @@ class Joined(NamedTuple):
     if_persistent: bool
 
 
-OUTSIDE: Final = Joined(None, begins=False, if_persistent=False)
+OUTSIDE: Final = UnitJoin(None, begins=False, if_persistent=False)
 
 
-class Asker:
+class GetRequest:
     """A get that is looking for messages: up to `count`, together no more than one beyond `bytes_max`."""
 
     __slots__ = ("bytes_max", "call", "conversation", "count", "error", "grants", "handle", "patient", "request")
@@ -67,7 +67,7 @@ class Asker:
         return self.call.done() or self.conversation.broken
 
     @property
-    def question(self) -> Question | None:
+    def key(self) -> GetKey | None:
         """Its question, if the database can answer it alone."""
         request = self.request
         queue = self.handle.queue
@@ -88,14 +88,14 @@ class Asker:
         one_identifier = request.msg_id is None or request.correl_id is None
         fits = request.max_length is None or request.accept_truncated
         if asks_simply and one_identifier and fits and not self.handle.position.locked:
-            return Question(queue.name, request.msg_id, request.correl_id)
+            return GetKey(queue.name, request.msg_id, request.correl_id)
         return None
 
-    def joined(self) -> Joined:
+    def joined(self) -> UnitJoin:
         """The unit of work that its messages come into."""
         syncpoint = self.request.syncpoint
         if syncpoint == NEVER:
             return OUTSIDE
         unit = self.handle.hconn.unit
         known = None if unit is None or unit.shared is None else unit.shared.id
-        return Joined(known or uuid4(), begins=known is None, if_persistent=syncpoint == IF_PERSISTENT)
+        return UnitJoin(known or uuid4(), begins=known is None, if_persistent=syncpoint == IF_PERSISTENT)

@@ -1,7 +1,8 @@
 """MQGET from shared queues: the database orders and locks, the core judges (queue-sharing rule 10.2).
 
-A get that the database understands by itself is served in a round, in one call of the database (`rounds`). All others
-look first (`looks`). Either way what is found is an ordinary grant, and what becomes of it is the engine's business.
+A get that the database understands by itself is served in a round, in one call of the database (`batched_gets`). All
+others look first (`page_gets`). Either way what is found is an ordinary grant, and what becomes of it is the engine's
+business.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from broker.core.queues.effects import Grant
 from broker.engine.calls.batches import ANSWER_BYTES
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.sharing.gets.batched_gets import AT_ONCE, Rounds
-from broker.sharing.gets.get_requests import Asker
-from broker.sharing.gets.page_gets import Looks
+from broker.sharing.gets.batched_gets import AT_ONCE, BatchedGets
+from broker.sharing.gets.get_requests import GetRequest
+from broker.sharing.gets.page_gets import PageGets
 
 if TYPE_CHECKING:
     from broker.core.queues.handles import Handle
@@ -35,8 +36,8 @@ class Gets:
 
     def __init__(self, member: GroupMember) -> None:
         self._member = member
-        self.rounds = Rounds(member)
-        self.looks = Looks(member)
+        self.batched_gets = BatchedGets(member)
+        self.page_gets = PageGets(member)
         self._locks = member.locks
 
     def get(
@@ -68,40 +69,40 @@ class Gets:
             call.granted(await self._locks.release(queue, handle, answer))
             return
         call.form = conversation.form(md, options, max_length)
-        asker = Asker(conversation, call, handle, request, patient=True)
-        await self._serve(queue, asker)
-        if asker.grants:
-            call.granted(asker.grants[0])
+        get = GetRequest(conversation, call, handle, request, patient=True)
+        await self._serve(queue, get)
+        if get.grants:
+            call.granted(get.grants[0])
         elif not call.done():
-            self._wait(asker, queue, options)
+            self._wait(get, queue, options)
 
-    async def _serve(self, queue: SharedQueue, asker: Asker) -> None:
+    async def _serve(self, queue: SharedQueue, get: GetRequest) -> None:
         try:
-            await self.serve(queue, asker)
+            await self.serve(queue, get)
         except MQError as error:
-            if not (asker.request.may_wait and error.reason == MQRC.CF_STRUC_IN_USE):
+            if not (get.request.may_wait and error.reason == MQRC.CF_STRUC_IN_USE):
                 raise
 
-    async def serve(self, queue: SharedQueue, asker: Asker) -> None:
-        """Give a get what is there now (`Asker.grants`); perhaps nothing."""
-        question = asker.question
-        if question is not None:
-            await self.rounds.ask(queue, asker, question)
+    async def serve(self, queue: SharedQueue, get: GetRequest) -> None:
+        """Give a get what is there now (`GetRequest.grants`); perhaps nothing."""
+        key = get.key
+        if key is not None:
+            await self.batched_gets.ask(queue, get, key)
             return
-        asker.count = 1
-        grant = await self.looks.get(queue, asker)
+        get.count = 1
+        grant = await self.page_gets.get(queue, get)
         if grant is not None:
-            asker.grants.append(grant)
+            get.grants.append(grant)
         if queue.noted.uncovered:
             queue.noted.uncovered = False
             self._member.waits.watch(queue)
 
-    def _wait(self, asker: Asker, queue: SharedQueue, options: GetMessageOptions) -> None:
-        if asker.gone:  # the connection has ended meanwhile, and with it the waits that it had
-            raise MQError(asker.conversation.call_order.ended or MQRC.CONNECTION_BROKEN, "")
-        if not asker.request.may_wait:
+    def _wait(self, get: GetRequest, queue: SharedQueue, options: GetMessageOptions) -> None:
+        if get.gone:  # the connection has ended meanwhile, and with it the waits that it had
+            raise MQError(get.conversation.call_order.ended or MQRC.CONNECTION_BROKEN, "")
+        if not get.request.may_wait:
             raise getting.nothing_found(queue)
-        asker.conversation.wait(asker.call, asker.handle, queue, asker.request, options)  # type: ignore[arg-type]
+        get.conversation.wait(get.call, get.handle, queue, get.request, options)  # type: ignore[arg-type]
         self._member.waits.watch(queue)
 
     def get_many(
@@ -131,20 +132,20 @@ class Gets:
         while True:
             try:
                 request = getting.request_for(self._member.core, handle, md, options, None, self._member.now())
-                asker = Asker(conversation, call, handle, request, patient=not call.begun)
-                asker.count, asker.bytes_max = min(count, AT_ONCE), room
-                await self._serve(queue, asker)
+                get = GetRequest(conversation, call, handle, request, patient=not call.begun)
+                get.count, get.bytes_max = min(count, AT_ONCE), room
+                await self._serve(queue, get)
             except MQError:
                 if not call.begun:
                     raise
                 break  # the next call meets it again
-            for grant in asker.grants:
+            for grant in get.grants:
                 call.keep(grant)
                 room -= grant.length
                 count -= 1
-            if asker.gone or count <= 0 or room <= 0 or len(asker.grants) < asker.count:
+            if get.gone or count <= 0 or room <= 0 or len(get.grants) < get.count:
                 break
         if call.begun:
             call.complete()
         elif not call.done():
-            self._wait(asker, queue, options)
+            self._wait(get, queue, options)

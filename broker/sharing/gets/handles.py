@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from broker.engine.conversation import Conversation
     from broker.interface.port import Call, Opened
     from broker.mqi.structures import ObjectDescriptor
-    from broker.sharing.database.database import Session
+    from broker.sharing.database.database import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class Handles:
         queue, row = handle.queue, uuid4()
         assert isinstance(queue, SharedQueue)
 
-        async def work(session: Session) -> None:
+        async def work(session: DatabaseSession) -> None:
             await session.execute(
                 "SELECT open_handle($1, $2, $3, $4, $5, $6, $7)",
                 self._database.member,
@@ -130,7 +130,7 @@ class Handles:
     async def forget(self) -> None:
         """The handles of earlier lives of this member are gone."""
 
-        async def work(session: Session) -> None:
+        async def work(session: DatabaseSession) -> None:
             await session.execute(
                 "DELETE FROM handle WHERE member = $1 AND epoch < $2", self._database.member, self._database.epoch
             )
@@ -174,7 +174,7 @@ class Handles:
                 gone = list(self._gone)
                 rows = [row for row, _ in gone]
 
-                async def work(session: Session, rows: list[UUID] = rows) -> None:
+                async def work(session: DatabaseSession, rows: list[UUID] = rows) -> None:
                     await session.execute("DELETE FROM handle WHERE id = ANY ($1)", rows)
 
                 await self._database.transact(work, _nothing)

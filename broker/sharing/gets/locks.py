@@ -32,15 +32,15 @@ _SETTLE: Final = "SELECT settle_turn($1, $2)"
 _AGAIN: Final = 0.1  # seconds until the next try
 
 
-class _Left(NamedTuple):
-    """Messages that were locked in a life of the member, and that no handle has locked any more. `turn` is of the
-    transaction that may have locked them, where that may be under way still.
+class _LeftLocks(NamedTuple):
+    """Messages that were locked in a life of the member, and that no handle has locked any more. `transaction` is of
+    the transaction that may have locked them, where that may be under way still.
     """
 
     epoch: int
     queue: SharedQueue
     places: Sequence[int]
-    turn: tuple[int, int] | None = None
+    transaction: tuple[int, int] | None = None
 
 
 class Locks:
@@ -49,7 +49,7 @@ class Locks:
     def __init__(self, member: GroupMember) -> None:
         self._member = member
         self._database = member.database
-        self._left: list[_Left] = []
+        self._left: list[_LeftLocks] = []
         self._sweeping = anyio.Lock()
         self._tries = False
 
@@ -68,9 +68,11 @@ class Locks:
             self._leave(queue, [entry.key for entry in unlocked])
             self._member.manager.start_soon(self.sweep)
 
-    def unknown(self, epoch: int, queue: SharedQueue, places: Sequence[int], turn: tuple[int, int] | None) -> None:
+    def unknown(
+        self, epoch: int, queue: SharedQueue, places: Sequence[int], transaction: tuple[int, int] | None
+    ) -> None:
         """Nobody will know whether these messages were locked in this life: they are not to be."""
-        self._left.append(_Left(epoch, queue, places, turn))
+        self._left.append(_LeftLocks(epoch, queue, places, transaction))
         self._member.manager.start_soon(self.sweep)
 
     async def end(self, queue: SharedQueue, places: Sequence[int]) -> None:
@@ -80,7 +82,7 @@ class Locks:
             await self.sweep()
 
     def _leave(self, queue: SharedQueue, places: Sequence[int]) -> None:
-        self._left.append(_Left(self._database.epoch, queue, places))
+        self._left.append(_LeftLocks(self._database.epoch, queue, places))
 
     async def sweep(self) -> None:
         """End the locks that handles have left. Where the database is away it is tried again until they are ended."""
@@ -96,8 +98,8 @@ class Locks:
         while self._left:
             first = self._left[0]
             if first.epoch == self._database.epoch:
-                if first.turn is not None:
-                    await self._database.repeat(_SETTLE, *first.turn)
+                if first.transaction is not None:
+                    await self._database.repeat(_SETTLE, *first.transaction)
                 await self._unlock(first.queue, first.places)
             self._left = [each for each in self._left if each is not first]
 

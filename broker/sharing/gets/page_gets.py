@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from broker.core.queues.effects import Grant
     from broker.core.queues.handles import Handle
     from broker.core.queues.shared_queue import SharedQueue
-    from broker.sharing.database.sessions import Lane, Session
-    from broker.sharing.gets.get_requests import Asker, Joined
+    from broker.sharing.database.sessions import DatabaseSession, Lane
+    from broker.sharing.gets.get_requests import GetRequest, UnitJoin
     from broker.sharing.gets.pages import Page
     from broker.sharing.members.group_member import GroupMember
 
@@ -61,70 +61,70 @@ class Chosen(NamedTuple):
     needed: list[Entry]
 
 
-class Looks:
+class PageGets:
     """The looks of one member."""
 
     def __init__(self, member: GroupMember) -> None:
         self._member = member
         self._database = member.database
 
-    async def get(self, queue: SharedQueue, asker: Asker) -> Grant | None:
+    async def get(self, queue: SharedQueue, get: GetRequest) -> Grant | None:
         """The message that a get is given; None when there is none, or its getter has gone. Raises why it is not given
         the one that there is.
         """
-        request = asker.request
+        request = get.request
         passed: set[int] = set()
         patient = False
         after = request.after
-        await self._member.returns.settle()
+        await self._member.returned.settle()
         while True:
             now = self._member.now()
-            found = await self._database.look_again(partial(self._look, queue, asker, passed, now, after))
+            found = await self._database.look_again(partial(self._look, queue, get, passed, now, after))
             if found is None:
                 continue
             seen, entries, chosen = found
             if seen.overdue:
                 await self._member.expiry.discard(queue)
-            if asker.gone:
+            if get.gone:
                 return None
             if chosen is not None:
-                grant, rival = await self._give(queue, asker, chosen, entries, now, patient=patient)
+                grant, rival = await self._give(queue, get, chosen, entries, now, patient=patient)
                 if not rival:
                     return grant
                 passed.add(chosen.needed[0].key)
                 passed.add(chosen.entry.key)
             elif seen.last is not None:
                 after = seen.last
-            elif passed and asker.patient and not patient:
+            elif passed and get.patient and not patient:
                 patient, after = True, request.after
                 passed.clear()
             else:
-                await self._found_nothing(queue, asker)
+                await self._found_nothing(queue, get)
                 return None
 
     async def _look(
-        self, queue: SharedQueue, asker: Asker, passed: set[int], now: float, after: int, session: Session
+        self, queue: SharedQueue, get: GetRequest, passed: set[int], now: float, after: int, session: DatabaseSession
     ) -> tuple[Page, list[Entry], Chosen | None] | None:
         """A page, the messages of it that come into question, and what is chosen of them; None where that has gone
         meanwhile.
         """
-        seen = await page(session, queue, asker.handle, asker.request, now, after)
-        entries = _on_shelf(asker.handle, seen, passed, now)
-        chosen = None if asker.gone else self._choose(queue, asker, entries, now)
+        seen = await page(session, queue, get.handle, get.request, now, after)
+        entries = _on_shelf(get.handle, seen, passed, now)
+        chosen = None if get.gone else self._choose(queue, get, entries, now)
         if chosen is not None and seen.last is not None and chosen.entry.key > seen.last:
             chosen = None  # another may come before it
         if chosen is not None and not await fill(session, queue, chosen.outline.entries):
             return None
         return seen, entries, chosen
 
-    async def _found_nothing(self, queue: SharedQueue, asker: Asker) -> None:
+    async def _found_nothing(self, queue: SharedQueue, get: GetRequest) -> None:
         """A browse that comes to the end of the queue leaves what it has locked."""
-        before = asker.handle.position.locked
-        if before and asker.request.browse:
-            await self._member.locks.end(queue, _released(asker, before, None))
+        before = get.handle.position.locked
+        if before and get.request.browse:
+            await self._member.locks.end(queue, _released(get, before, None))
 
-    def _choose(self, queue: SharedQueue, asker: Asker, entries: Sequence[Entry], now: float) -> Chosen | None:
-        request, handle, core = asker.request, asker.handle, self._member.core
+    def _choose(self, queue: SharedQueue, get: GetRequest, entries: Sequence[Entry], now: float) -> Chosen | None:
+        request, handle, core = get.request, get.handle, self._member.core
         request.view = None
         if request.unmarked_by is not None:
             queue.browse_marks.drop_old(now - core.mark_seconds)  # before a page shows them
@@ -147,25 +147,32 @@ class Looks:
             return Chosen(found, outline, sorted(needed.values(), key=_in_group))
 
     async def _give(
-        self, queue: SharedQueue, asker: Asker, chosen: Chosen, entries: Sequence[Entry], now: float, *, patient: bool
+        self,
+        queue: SharedQueue,
+        get: GetRequest,
+        chosen: Chosen,
+        entries: Sequence[Entry],
+        now: float,
+        *,
+        patient: bool,
     ) -> tuple[Grant | None, bool]:
         """Give what was chosen, and whether a rival was there before."""
-        joined, token = asker.joined() if chosen.outline.takes else None, uuid4()
+        joined, token = get.joined() if chosen.outline.takes else None, uuid4()
         if joined is not None:
-            if not await self._take(queue, asker, chosen, joined, token, now, patient=patient):
+            if not await self._take(queue, get, chosen, joined, token, now, patient=patient):
                 return None, True
-        elif chosen.outline.locks and not await self._lock(queue, asker, chosen, now, patient=patient):
+        elif chosen.outline.locks and not await self._lock(queue, get, chosen, now, patient=patient):
             return None, True
-        if asker.gone:
-            await self._undo(queue, asker, chosen, joined, token)
+        if get.gone:
+            await self._undo(queue, get, chosen, joined, token)
             return None, False
-        before = asker.handle.position.locked
+        before = get.handle.position.locked
         try:
             with queue.page(entries):
-                grant = granting.grant(self._member.core, asker.handle, queue, asker.request, chosen.entry, now)
-                free = _released(asker, before, grant) if before else []
+                grant = granting.grant(self._member.core, get.handle, queue, get.request, chosen.entry, now)
+                free = _released(get, before, grant) if before else []
         except MQError:
-            await self._undo(queue, asker, chosen, joined, token)
+            await self._undo(queue, get, chosen, joined, token)
             raise
         if joined is not None:
             written(grant, joined)
@@ -175,9 +182,9 @@ class Looks:
     async def _take(
         self,
         queue: SharedQueue,
-        asker: Asker,
+        get: GetRequest,
         chosen: Chosen,
-        joined: Joined,
+        joined: UnitJoin,
         token: UUID,
         now: float,
         *,
@@ -190,17 +197,17 @@ class Looks:
             now,
             first,
             rest,
-            [entry.key for entry in asker.handle.position.locked],
+            [entry.key for entry in get.handle.position.locked],
             patient,
             [entry.key for entry in chosen.outline.entries],
             joined.id if in_unit else None,
             in_unit and joined.begins,
-            asker.conversation.hconn.tag,
+            get.conversation.hconn.tag,
             token,
         )
 
         async def work(lane: Lane) -> list[Any]:
-            own = lane.number, lane.turn, queue.name, queue.version
+            own = lane.number, lane.sequence, queue.name, queue.version
             return list(await lane.session.fetch(_TAKE, *own, *arguments))
 
         made = False
@@ -211,8 +218,8 @@ class Looks:
                 rows = await self._database.repeat(_TAKEN, self._database.member, self._database.epoch, token)
         except (MQError, OutcomeUnknownError) as error:
             if made or isinstance(error, OutcomeUnknownError):
-                turn = error.turn if isinstance(error, OutcomeUnknownError) else None
-                self._member.returns.unknown({asker: joined if in_unit else OUTSIDE}, [token], turn)
+                transaction = error.transaction if isinstance(error, OutcomeUnknownError) else None
+                self._member.returned.unknown({get: joined if in_unit else OUTSIDE}, [token], transaction)
             raise
         counts = {row["place"]: row["backout_count"] for row in rows}
         for entry in chosen.outline.entries:
@@ -221,36 +228,38 @@ class Looks:
             queue.depth = rows[0]["new_depth"]
         return bool(rows)
 
-    async def _lock(self, queue: SharedQueue, asker: Asker, chosen: Chosen, now: float, *, patient: bool) -> bool:
+    async def _lock(self, queue: SharedQueue, get: GetRequest, chosen: Chosen, now: float, *, patient: bool) -> bool:
         """Lock the messages for the handle in the database; whether they were there still."""
         first, *rest = [entry.key for entry in chosen.needed]
-        own = [entry.key for entry in asker.handle.position.locked]
+        own = [entry.key for entry in get.handle.position.locked]
         locked = [entry.key for entry in chosen.outline.entries]
-        owner = f"{asker.handle.hconn.appl_name} {asker.handle.hobj}"
+        owner = f"{get.handle.hconn.appl_name} {get.handle.hobj}"
         life = self._database.epoch
 
         async def work(lane: Lane) -> bool:
-            on_queue = lane.number, lane.turn, queue.name, queue.version, now
+            on_queue = lane.number, lane.sequence, queue.name, queue.version, now
             return bool(await lane.session.fetchval(_LOCK, *on_queue, first, rest, own, patient, locked, owner))
 
         try:
             made = await self._database.transact_at_once(work, _nothing)
         except OutcomeUnknownError as error:
-            self._member.locks.unknown(life, queue, _new(asker, chosen), error.turn)
+            self._member.locks.unknown(life, queue, _new(get, chosen), error.transaction)
             raise
         if self._database.epoch != life:
             raise MQError(MQRC.CF_NOT_AVAILABLE, "the queue manager has lost its queue-sharing group meanwhile")
         if made is None:  # the session was lost with the answer: lock them again
-            await self._member.locks.end(queue, _new(asker, chosen))
-            return await self._lock(queue, asker, chosen, now, patient=patient)
+            await self._member.locks.end(queue, _new(get, chosen))
+            return await self._lock(queue, get, chosen, now, patient=patient)
         return made
 
-    async def _undo(self, queue: SharedQueue, asker: Asker, chosen: Chosen, joined: Joined | None, token: UUID) -> None:
+    async def _undo(
+        self, queue: SharedQueue, get: GetRequest, chosen: Chosen, joined: UnitJoin | None, token: UUID
+    ) -> None:
         """The getter has gone, or is refused, after its message has been taken or locked."""
         if joined is not None:
-            await self._member.returns.unclaimed({asker: joined if chosen.outline.in_unit else OUTSIDE}, [token])
+            await self._member.returned.unclaimed({get: joined if chosen.outline.in_unit else OUTSIDE}, [token])
         elif chosen.outline.locks:
-            await self._member.locks.end(queue, _new(asker, chosen))
+            await self._member.locks.end(queue, _new(get, chosen))
 
 
 def _on_shelf(handle: Handle, seen: Page, passed: set[int], now: float) -> list[Entry]:
@@ -262,17 +271,17 @@ def _on_shelf(handle: Handle, seen: Page, passed: set[int], now: float) -> list[
     return [entry for key, entry in entries.items() if key not in passed]
 
 
-def _new(asker: Asker, chosen: Chosen) -> list[int]:
+def _new(get: GetRequest, chosen: Chosen) -> list[int]:
     """The places of messages that a browse locks, and its handle has not locked before."""
-    own = {entry.key for entry in asker.handle.position.locked}
+    own = {entry.key for entry in get.handle.position.locked}
     return [entry.key for entry in chosen.outline.entries if entry.key not in own]
 
 
-def _released(asker: Asker, before: Sequence[Entry], grant: Grant | None) -> list[int]:
+def _released(get: GetRequest, before: Sequence[Entry], grant: Grant | None) -> list[int]:
     """The places of what the handle had locked `before` this get and is free now: a browse has gone on to another
     message, or to the end of the queue, or the get has taken one of them (semantics 5.5).
     """
-    handle, request = asker.handle, asker.request
+    handle, request = get.handle, get.request
     locked = handle.position.locked
     others = [entry for entry in before if entry.state != GET_PENDING and (locked is before or entry not in locked)]
     taken = any(entry.state == GET_PENDING for entry in before)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from broker.core.queues.handles import Handle
     from broker.core.queues.shared_queue import SharedQueue
     from broker.core.queues.shelf.selection import Request
-    from broker.sharing.database.database import Session
+    from broker.sharing.database.database import DatabaseSession
 
 LONG: Final = 100
 """Messages of a page that the core judges."""
@@ -56,7 +56,13 @@ class Page:
 
 
 async def page(
-    session: Session, queue: SharedQueue, handle: Handle, request: Request, now: float, after: int, length: int = 1
+    session: DatabaseSession,
+    queue: SharedQueue,
+    handle: Handle,
+    request: Request,
+    now: float,
+    after: int,
+    length: int = 1,
 ) -> Page:
     """The messages behind `after` that a request can be about: `length` of them, or a long page."""
     judged = needs_judgement(request)
@@ -76,7 +82,7 @@ async def page(
 
 
 async def first_messages(
-    session: Session, queue: SharedQueue, now: float, length: int, *, groups: bool
+    session: DatabaseSession, queue: SharedQueue, now: float, length: int, *, groups: bool
 ) -> tuple[list[Entry], bool]:
     """The first `length` messages of a queue that are available, without their bodies, and whether there may be more;
     with all of their logical messages, and with `groups` all of their groups.
@@ -100,7 +106,7 @@ def needs_judgement(request: Request) -> bool:
     )
 
 
-async def fill(session: Session, queue: SharedQueue, entries: Sequence[Entry]) -> bool:
+async def fill(session: DatabaseSession, queue: SharedQueue, entries: Sequence[Entry]) -> bool:
     """Bring the bodies of messages; False when one of them has gone meanwhile."""
     bare = {entry.key: entry for entry in entries if entry.data is None}
     if bare:
@@ -185,7 +191,7 @@ def _wants_groups(request: Request) -> bool:
 
 
 async def _with_groups(
-    session: Session, queue: SharedQueue, entries: list[Entry], now: float, own: Sequence[Entry] = ()
+    session: DatabaseSession, queue: SharedQueue, entries: list[Entry], now: float, own: Sequence[Entry] = ()
 ) -> list[Entry]:
     """The messages, those in parts with all that is available of their groups, as one look finds it; and so the groups
     of messages that the getter has locked itself.

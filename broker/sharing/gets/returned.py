@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from broker.core.queues.shared_queue import SharedQueue
     from broker.core.queues.unit import Unit
     from broker.engine.calls.call_order import CallOrder
-    from broker.sharing.gets.get_requests import Asker, Joined
+    from broker.sharing.gets.get_requests import GetRequest, UnitJoin
     from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
@@ -36,15 +36,15 @@ _AGAIN: Final = 0.1  # seconds until the next try
 
 class Unclaimed(NamedTuple):
     """The messages that nobody takes: they were given by these tokens, and units of work have begun with them alone.
-    `turn` is of the transaction that may have given them, where that may be under way still.
+    `transaction` is of the transaction that may have given them, where that may be under way still.
     """
 
     tokens: Sequence[UUID]
     begun: Sequence[UUID]
-    turn: tuple[int, int] | None
+    transaction: tuple[int, int] | None
 
 
-class Returns:
+class ReturnedMessages:
     """The messages that go back from one member."""
 
     def __init__(self, member: GroupMember) -> None:
@@ -58,41 +58,45 @@ class Returns:
         own = self._database.member, self._database.epoch
         while self.pending:
             first = self.pending[0]
-            await self._database.repeat(_RETURN, *own, first.tokens, first.begun, *(first.turn or (None, None)))
+            await self._database.repeat(_RETURN, *own, first.tokens, first.begun, *(first.transaction or (None, None)))
             self.pending = [each for each in self.pending if each is not first]
 
     def forget(self) -> None:
         """Another life of the member begins: what the last one was given its recovery gives back."""
         self.pending.clear()
 
-    async def unclaimed(self, askers: Mapping[Asker, Joined], tokens: Sequence[UUID]) -> None:
+    async def unclaimed(self, gets: Mapping[GetRequest, UnitJoin], tokens: Sequence[UUID]) -> None:
         """Nobody takes what was given to them by these tokens."""
-        self._leave(askers, tokens, None)
+        self._leave(gets, tokens, None)
         try:
             await self.settle()
         except MQError as error:
-            self._doubt(askers, f"what nobody took is not back: {error}")
+            self._doubt(gets, f"what nobody took is not back: {error}")
             self._try_later()
 
-    def unknown(self, askers: Mapping[Asker, Joined], tokens: Sequence[UUID], turn: tuple[int, int] | None) -> None:
+    def unknown(
+        self, gets: Mapping[GetRequest, UnitJoin], tokens: Sequence[UUID], transaction: tuple[int, int] | None
+    ) -> None:
         """Nobody will know what was given to them by these tokens: it goes back as soon as the database is there, and
         what of it is in units of work is not committed with them. When this life of the member is over by then, what
         was got outside syncpoint is gone.
         """
         logger.warning("outcome of gets unknown gets=%d member=%s", len(tokens), self._database.member)
-        self._leave(askers, tokens, turn)
-        self._doubt(askers, "the database was lost while it took a message")
+        self._leave(gets, tokens, transaction)
+        self._doubt(gets, "the database was lost while it took a message")
         self._try_later()
 
-    def _leave(self, askers: Mapping[Asker, Joined], tokens: Sequence[UUID], turn: tuple[int, int] | None) -> None:
-        begun = [each.id for asker, each in askers.items() if each.id is not None and _begins(asker, each)]
-        self.pending.append(Unclaimed(tokens, begun, turn))
+    def _leave(
+        self, gets: Mapping[GetRequest, UnitJoin], tokens: Sequence[UUID], transaction: tuple[int, int] | None
+    ) -> None:
+        begun = [each.id for get, each in gets.items() if each.id is not None and _begins(get, each)]
+        self.pending.append(Unclaimed(tokens, begun, transaction))
 
-    def _doubt(self, askers: Mapping[Asker, Joined], why: str) -> None:
+    def _doubt(self, gets: Mapping[GetRequest, UnitJoin], why: str) -> None:
         """Units of work that hold more than that cannot be committed: it would go with them."""
-        for asker, joined in askers.items():
-            if joined.id is not None and not _begins(asker, joined):
-                asker.conversation.unit_of_work.rollback_only.unknown(why)
+        for get, joined in gets.items():
+            if joined.id is not None and not _begins(get, joined):
+                get.conversation.unit_of_work.rollback_only.unknown(why)
 
     def _try_later(self) -> None:
         if not self._tries:
@@ -140,7 +144,7 @@ class Returns:
         """Nobody took a message that was got outside syncpoint, or in a unit of work that has been committed since: it
         comes back to its place, its backout count raised (journal rule 11).
         """
-        self._member.removals.withdraw(entry)
+        self._member.deferred_deletes.withdraw(entry)
         self._member.manager.start_soon(self._put_again, entry)
 
     async def _put_again(self, entry: Entry) -> None:
@@ -176,6 +180,6 @@ class Returns:
             mistake(error, "a message that comes back")
 
 
-def _begins(asker: Asker, joined: Joined) -> bool:
+def _begins(get: GetRequest, joined: UnitJoin) -> bool:
     """True if the unit of work of a get has begun with what it was given, and holds nothing of it."""
-    return joined.begins and not asker.grants
+    return joined.begins and not get.grants

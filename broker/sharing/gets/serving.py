@@ -29,7 +29,7 @@ class Serving(Generic[T]):
         self._what = what
         self._again: dict[T, bool] = {}  # those that are served: whether they are to be served again
 
-    def stir(self, one: T) -> None:
+    def mark_dirty(self, one: T) -> None:
         """There may be something new for one."""
         if one in self._again:
             self._again[one] = True

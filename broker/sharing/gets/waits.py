@@ -8,7 +8,7 @@
    first of others is given nothing, nobody behind it would be (queue-sharing rule 10.2.3).
 4. Before a statement is made for a getter its connection's call lock is taken: nothing else is done for that connection
    in the database, nor by its later calls, until it is known what the getter was given. Its wait may end meanwhile all
-   the same: then what it was given goes back (`Asker.gone`).
+   the same: then what it was given goes back (`GetRequest.gone`).
 5. What is told while a queue is being served counts: it is served again (so two units of work that each commit a half
    of a group wake who waits for it, whichever comes last).
 """
@@ -24,7 +24,7 @@ from broker.engine.calls.gets import WaitingCall
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.sharing.gets.batched_gets import AT_ONCE
-from broker.sharing.gets.get_requests import Asker, Question
+from broker.sharing.gets.get_requests import GetKey, GetRequest
 from broker.sharing.gets.serving import Serving
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Reserved:
 
     def __init__(self, member: GroupMember, waiter: Waiter, conversation: Conversation) -> None:
         self.waiter = waiter
-        self.asker = Asker(conversation, waiter.owner, waiter.handle, waiter.request, patient=False)
+        self.get_request = GetRequest(conversation, waiter.owner, waiter.handle, waiter.request, patient=False)
         self._lock = member.call_lock(conversation.call_order)
         self._lock.acquire_nowait()
         self._go_on = conversation.call_order.hold()
@@ -73,7 +73,7 @@ class Waits:
 
     def watch(self, queue: SharedQueue) -> None:
         """Let the getters that wait on a queue look: one has begun to wait, or there is something new."""
-        self._serving.stir(queue)
+        self._serving.mark_dirty(queue)
 
     def watch_all(self) -> None:
         """All who wait are to look."""
@@ -155,31 +155,31 @@ class Waits:
 
     async def _serve(self, queue: SharedQueue, reserved: Sequence[Reserved]) -> bool:
         """Make one statement for those who ask the same; whether all were given something."""
-        askers = [one.asker for one in reserved]
-        question = askers[0].question
+        gets = [one.get_request for one in reserved]
+        key = gets[0].key
         try:
-            if question is not None and len({asker.question for asker in askers}) == 1:
-                await self._member.gets.rounds.serve(queue, question, askers)
+            if key is not None and len({get.key for get in gets}) == 1:
+                await self._member.gets.batched_gets.serve(queue, key, gets)
             else:
-                await self._member.gets.serve(queue, askers[0])
+                await self._member.gets.serve(queue, gets[0])
         except MQError as error:
             if error.reason in _PASSING:
                 raise
-            for asker in askers:
-                asker.error = error
+            for get in gets:
+                get.error = error
         for one in reserved:
             _tell(one)
         self._member.context.perform()
-        return all(asker.grants or asker.error is not None or asker.gone for asker in askers)
+        return all(get.grants or get.error is not None or get.gone for get in gets)
 
 
 def _tell(one: Reserved) -> None:
     """Tell one who waits what came of it."""
     owner: WaitingCall[Any] = one.waiter.owner
-    if one.asker.grants:
-        owner.granted(one.asker.grants[0])  # type: ignore[attr-defined]  # only gets wait
-    elif one.asker.error is not None and not one.asker.gone:
-        owner.ended(one.asker.error.reason)
+    if one.get_request.grants:
+        owner.granted(one.get_request.grants[0])  # type: ignore[attr-defined]  # only gets wait
+    elif one.get_request.error is not None and not one.get_request.gone:
+        owner.ended(one.get_request.error.reason)
 
 
 def _lines(queue: SharedQueue) -> Iterator[list[Waiter]]:
@@ -198,8 +198,8 @@ def _class(waiter: Waiter) -> int:
     return 2 if request.anything else 1
 
 
-def _question(waiter: Waiter) -> Question | None:
-    return Asker(waiter.owner.conversation, waiter.owner, waiter.handle, waiter.request, patient=False).question
+def _question(waiter: Waiter) -> GetKey | None:
+    return GetRequest(waiter.owner.conversation, waiter.owner, waiter.handle, waiter.request, patient=False).key
 
 
 def _is_named(waiter: Waiter) -> bool:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.queues.shared_queue import SharedQueue
     from broker.core.queues.unit import Unit
-    from broker.sharing.database.database import Session
+    from broker.sharing.database.database import DatabaseSession
     from broker.sharing.database.sessions import Lane
     from broker.sharing.members.group_member import GroupMember
 
@@ -64,7 +64,7 @@ _PASS_ON: Final = "SELECT pass_on($1, $2, $3, $4, $5, $6, $7)"
 _RETURN: Final = "SELECT return_deliveries($1, $2, $3, $4, $5, $6, $7, $8)"
 
 
-class Deliveries:
+class SharedDeliveries:
     """The deliveries of shared queues that one member hands out, and their ends."""
 
     def __init__(self, member: GroupMember) -> None:
@@ -72,22 +72,22 @@ class Deliveries:
         self._database = member.database
         self._serving: Serving[Service] = Serving(member, self._serve, "the deliveries of a shared queue")
 
-    def stir(self, queue: SharedQueue) -> None:
+    def mark_dirty(self, queue: SharedQueue) -> None:
         """There may be more messages on a queue than before."""
-        if self._member.core.deliveries.stir(queue):
+        if self._member.core.deliveries.mark_dirty(queue):
             self._member.context.deliveries.run()
 
     def stir_all(self) -> None:
         """There may be more messages on all queues, or some are gone themselves."""
         deliveries = self._member.core.deliveries
-        stirred = [each for each in deliveries.services() if each.queue.shared and deliveries.stir(each.queue)]
-        if stirred:
+        dirty = [each for each in deliveries.services() if each.queue.shared and deliveries.mark_dirty(each.queue)]
+        if dirty:
             self._member.context.deliveries.run()
 
     # Taking
 
     def hand_out(self, service: Service) -> None:
-        self._serving.stir(service)
+        self._serving.mark_dirty(service)
 
     async def _serve(self, service: Service) -> None:
         if service.takers:
@@ -98,7 +98,7 @@ class Deliveries:
         handed: list[HandOut] = []
         units: list[UUID] = []
 
-        async def work(session: Session) -> None:
+        async def work(session: DatabaseSession) -> None:
             handed.extend(await self._choose(session, service))
             if handed:
                 units[:] = await _take(session, queue, _deliveries(handed))
@@ -126,16 +126,16 @@ class Deliveries:
         self._member.context.perform()
         self.hand_out(service)  # there may be more for those who wait still
 
-    async def _choose(self, session: Session, service: Service) -> list[HandOut]:
+    async def _choose(self, session: DatabaseSession, service: Service) -> list[HandOut]:
         """Return what the core hands out of the first messages of the queue, or of more where those must wait."""
         queue: SharedQueue = service.queue  # type: ignore[assignment]  # it is shared
         begun = await session.fetchrow(_BEGIN, queue.name, queue.version)
         if begun["exclusive"]:
             return []
-        wanted = sum(taker.count for taker in service.takers) * max(1, service.terms.batch) + _SPARE
+        wanted = sum(taker.count for taker in service.takers) * max(1, service.options.batch) + _SPARE
         for length in (min(wanted, LOOKS_MAX), LOOKS_MAX):
             moment = self._member.context.moment()
-            entries, more = await first_messages(session, queue, moment.wall, length, groups=service.terms.groups)
+            entries, more = await first_messages(session, queue, moment.wall, length, groups=service.options.groups)
             handed = self._chosen(service, entries, begun["busy"], moment)
             if handed or not more:
                 return handed
@@ -146,9 +146,9 @@ class Deliveries:
     ) -> list[HandOut]:
         queue: SharedQueue = service.queue  # type: ignore[assignment]  # it is shared
         with queue.page(entries) as shelf:
-            if service.terms.order_by:
-                service.order = shelf.views[VIEW,] = _ordered(service.terms.order_by, entries, set(busy))
-            elif service.terms.groups:
+            if service.options.order_by:
+                service.order = shelf.views[VIEW,] = _ordered(service.options.order_by, entries, set(busy))
+            elif service.options.groups:
                 for _ in shelf.wholes().all_steps(shelf.entries):
                     pass
             try:
@@ -285,7 +285,7 @@ class Deliveries:
         )
 
         async def work(lane: Lane) -> int | None:
-            depth: int | None = await lane.session.fetchval(_RETURN, lane.number, lane.turn, *arguments)
+            depth: int | None = await lane.session.fetchval(_RETURN, lane.number, lane.sequence, *arguments)
             return depth
 
         try:
@@ -311,7 +311,7 @@ class Deliveries:
             await self._member.units.undo(unit.shared.id)
 
 
-async def _take(session: Session, queue: MessageQueue, deliveries: Sequence[Delivery]) -> list[UUID]:
+async def _take(session: DatabaseSession, queue: MessageQueue, deliveries: Sequence[Delivery]) -> list[UUID]:
     """Take what was chosen, each delivery in a unit of its own: their ids. The bodies come with that."""
     entries, units, keys = [], [], []
     for delivery in deliveries:
@@ -321,7 +321,7 @@ async def _take(session: Session, queue: MessageQueue, deliveries: Sequence[Deli
         part.taken.clear()
         entries += delivery.entries
         units += [part.id] * len(delivery.entries)
-        keys += [key_of(delivery.service.terms.order_by, delivery.order_value)] * len(delivery.entries)
+        keys += [key_of(delivery.service.options.order_by, delivery.order_value)] * len(delivery.entries)
     tags = [delivery.worker.hconn.tag for delivery in deliveries for _ in delivery.entries]
     rows = await session.fetch(_TAKE, queue.name, [entry.key for entry in entries], units, keys, tags)
     bodies = {row["place"]: row["body"] for row in rows}

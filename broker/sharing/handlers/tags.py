@@ -85,7 +85,7 @@ class Tags:
 
     async def _released(self, use: TagUse) -> bool:
         try:
-            await self._member.returns.settle()
+            await self._member.returned.settle()
             rows = await self._database.repeat(_RELEASE, self._database.member, self._database.epoch, use.id)
         except (MQError, OutcomeUnknownError) as error:
             logger.debug("connection tag not released yet tag=%s: %s", use, error)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from broker.core.group_triggers import Arrival
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.triggers import Triggers
-    from broker.sharing.database.database import Session
+    from broker.sharing.database.database import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ class Triggering:
             return None
         return found
 
-    async def _ask(self, session: Session, queue: SharedQueue, enough: int, *, elsewhere: bool) -> Census:
+    async def _ask(self, session: DatabaseSession, queue: SharedQueue, enough: int, *, elsewhere: bool) -> Census:
         row = await session.fetchrow(
             "SELECT * FROM trigger_census($1, $2, $3, $4)",
             self._member.manager.name,
@@ -228,7 +228,7 @@ class Triggering:
         total: int = 0
         boundary = group_triggers.boundary(queue, elsewhere=False)
 
-        async def work(session: Session) -> Any:
+        async def work(session: DatabaseSession) -> Any:
             return await session.fetchrow(_ADOPT, queue.name, after, boundary, ADOPTED_AT_ONCE)
 
         while True:

@@ -2,10 +2,10 @@
 
 It works from the start of its queue manager to its end, whatever IGQ says, which is about messages that leave. Where
 the transmission queue cannot be used, or a persistent message can be put nowhere, what is under way is backed out and
-tried again by the schedule of `Retries`; after the last attempt the agent ends, until the queue manager is altered with
-IGQ(ENABLED). Where it is the database of the group that cannot be used, it is tried again each second: that passes, and
-messages need not wait for the schedule then. A mistake of ours ends one life of it, and the next begins, at most one a
-second.
+tried again by the schedule of `Attempts`; after the last attempt the agent ends, until the queue manager is altered
+with IGQ(ENABLED). Where it is the database of the group that cannot be used, it is tried again each second: that
+passes, and messages need not wait for the schedule then. A mistake of ours ends one life of it, and the next begins, at
+most one a second.
 
 It is serialized by a connection tag: after a crash of its member it is refused, and tries again, until peers have given
 back what the last agent had got. So no message overtakes those (queue-sharing 9.3).
@@ -23,8 +23,8 @@ from broker.mqi.constants.connections import MQCNO
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.sharing.igq.carrier import Carrier
-from broker.sharing.igq.delivery import Figures, UndeliverableError
-from broker.sharing.igq.retries import Retries
+from broker.sharing.igq.delivery import AgentFigures, UndeliverableError
+from broker.sharing.igq.retries import Attempts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,11 +58,11 @@ class Agent:
     """The agent of one member. `connect` gives it a connection that is serialized in the group."""
 
     def __init__(self, manager: QueueManager, connect: Callable[[], AbstractAsyncContextManager[Connection]]) -> None:
-        self.figures = Figures()
+        self.figures = AgentFigures()
         self.state = "starting"
         self._manager = manager
         self._connect = connect
-        self._retries = Retries()
+        self._retries = Attempts()
         self._stopping = False
         self._wake = anyio.Event()
 

@@ -18,7 +18,7 @@ from broker.mqi.constants.options import MQGMO, MQMO, MQOO
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions, MessageDescriptor
-from broker.sharing.igq.delivery import Delivery
+from broker.sharing.igq.delivery import DestinationPuts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from broker.interface.connection import Connection
     from broker.interface.message import Message
     from broker.interface.queue import Queue
-    from broker.sharing.igq.delivery import Figures
-    from broker.sharing.igq.retries import Retries
+    from broker.sharing.igq.delivery import AgentFigures
+    from broker.sharing.igq.retries import Attempts
 
 BATCH: Final = 50
 """Persistent messages of one unit of work."""
@@ -41,11 +41,11 @@ _OPTIONS: Final = MQGMO.SYNCPOINT_IF_PERSISTENT | MQGMO.FAIL_IF_QUIESCING
 class Carrier:
     """One connection's work, until it fails."""
 
-    def __init__(self, manager: QueueManager, connection: Connection, retries: Retries, figures: Figures) -> None:
+    def __init__(self, manager: QueueManager, connection: Connection, retries: Attempts, figures: AgentFigures) -> None:
         self._connection = connection
         self._retries = retries
         self._figures = figures
-        self._delivery = Delivery(manager, connection, figures)
+        self._delivery = DestinationPuts(manager, connection, figures)
         self._mine = MessageDescriptor(correl_id=destination_id(manager.name))
         self._batch = max(1, min(BATCH, manager.core.max_calls // _CALLS_PER_MESSAGE))
 

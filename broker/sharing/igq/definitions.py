@@ -18,7 +18,7 @@ from broker.mqi.errors import MQError
 
 if TYPE_CHECKING:
     from broker.core.names.definitions import Definition
-    from broker.sharing.database.database import Session
+    from broker.sharing.database.database import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ async def join(member: GroupMember) -> None:
     """Define the shared transmission queue if nobody has done so, and let the other members know of this one."""
     definition = _transmission_queue(member)
 
-    async def work(session: Session) -> None:
+    async def work(session: DatabaseSession) -> None:
         await session.execute(
             "INSERT INTO object (space, name, disposition, kind, attributes, version) "
             "VALUES ($1, $2, 'SHARED', $3, $4, nextval('object_version')) ON CONFLICT DO NOTHING",

@@ -44,7 +44,7 @@ class UndeliverableError(Exception):
     """A persistent message can be put nowhere: it has to wait where it is."""
 
 
-class Figures:
+class AgentFigures:
     """The figures of the agent since its queue manager started."""
 
     __slots__ = ("commits", "dead_letters", "delivered", "discarded", "reports")
@@ -61,10 +61,10 @@ class Figures:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-class Delivery:
+class DestinationPuts:
     """Puts messages, on one connection of their destination."""
 
-    def __init__(self, manager: QueueManager, connection: Connection, figures: Figures) -> None:
+    def __init__(self, manager: QueueManager, connection: Connection, figures: AgentFigures) -> None:
         self._manager = manager
         self._connection = connection
         self._figures = figures

@@ -10,7 +10,7 @@ LONG_COUNT: Final = 999_999_999
 LONG_SECONDS: Final = 1200.0
 
 
-class Retries:
+class Attempts:
     """The attempts since the last success. `made`: how many times it has been tried again."""
 
     def __init__(self) -> None:

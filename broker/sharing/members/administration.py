@@ -19,7 +19,7 @@ from broker.sharing.members.display_group import ADMINISTRATOR, MEMBERS
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from broker.sharing.database.sessions import Session
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group import QueueSharingGroup
 
 _QUEUES: Final = """
@@ -71,7 +71,7 @@ class Administration:
     async def members(self) -> list[dict[str, Any]]:
         """All members, by name: state, epoch, address, the rest of the lease in seconds, units of work, handles."""
         async with self._session() as session:
-            return [_told(row) for row in await self._fetch(session, MEMBERS, ADMINISTRATOR)]
+            return [_reported(row) for row in await self._fetch(session, MEMBERS, ADMINISTRATOR)]
 
     async def status(self) -> dict[str, Any]:
         """The group in figures: members, shared queues, messages that are in a unit of work which is over, structures,
@@ -81,7 +81,7 @@ class Administration:
             return {
                 "group": self._group.name,
                 "schema": self._group.schema,
-                "members": [_told(row) for row in await self._fetch(session, MEMBERS, ADMINISTRATOR)],
+                "members": [_reported(row) for row in await self._fetch(session, MEMBERS, ADMINISTRATOR)],
                 "queues": [dict(row) for row in await self._fetch(session, _QUEUES)],
                 "stranded": [dict(row) for row in await self._fetch(session, _STRANDED)],
                 "structures": dict(await self._fetch(session, "SELECT name, status FROM structure ORDER BY name")),
@@ -122,14 +122,14 @@ class Administration:
             )
         return None if not rows else (rows[0][0], rows[0][1])
 
-    async def _fetch(self, session: Session, statement: str, *arguments: object) -> list[Any]:
+    async def _fetch(self, session: DatabaseSession, statement: str, *arguments: object) -> list[Any]:
         try:
             return list(await session.fetch(statement, *arguments))
         except asyncpg.UndefinedTableError as error:
             raise GroupError(f"there are no tables of {self._group.name} in the database: evermq group init") from error
 
     @asynccontextmanager
-    async def _session(self) -> AsyncIterator[Session]:
+    async def _session(self) -> AsyncIterator[DatabaseSession]:
         try:
             session = await Database(self._group, ADMINISTRATOR).session("administration")
         except (asyncpg.PostgresError, TimeoutError, *LOST) as error:
@@ -140,5 +140,5 @@ class Administration:
             await session.close()
 
 
-def _told(member: Mapping[str, Any]) -> dict[str, Any]:
+def _reported(member: Mapping[str, Any]) -> dict[str, Any]:
     return {**member, "started": str(member["started"])}

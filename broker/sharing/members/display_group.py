@@ -29,7 +29,7 @@ FROM member WHERE name <> $1 ORDER BY name
 """
 
 
-class _Found:
+class _FoundMembers:
     """Members as a catalog shows them to DISPLAY."""
 
     def __init__(self, rows: Sequence[Mapping[str, int | str]]) -> None:
@@ -42,7 +42,7 @@ class _Found:
 async def displayed(database: Database, request: MembersRequest) -> list[CommandReply]:
     """DISPLAY GROUP: one reply, with all members that are meant. Raises CF_NOT_AVAILABLE (2345)."""
     rows = await database.look_again(lambda session: session.fetch(MEMBERS, ADMINISTRATOR))
-    catalog: Any = _Found([_figures(database.group_name, row) for row in rows])
+    catalog: Any = _FoundMembers([_figures(database.group_name, row) for row in rows])
     try:
         return [joined([reply for reply in display_status(request.shown, catalog) if reply is not None])]
     except errors.CommandError as error:

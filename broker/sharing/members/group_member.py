@@ -26,22 +26,22 @@ from broker.sharing.database.notifications import Notifications
 from broker.sharing.definitions.commands import GroupCommands
 from broker.sharing.definitions.copies import Copies
 from broker.sharing.definitions.repository import Repository
-from broker.sharing.gets.deferred_deletes import Removals
+from broker.sharing.gets.deferred_deletes import DeferredDeletes
 from broker.sharing.gets.expiry import Expiry
 from broker.sharing.gets.explaining import Explaining
 from broker.sharing.gets.gets import Gets
 from broker.sharing.gets.handles import Handles
 from broker.sharing.gets.locks import Locks
-from broker.sharing.gets.returned import Returns
+from broker.sharing.gets.returned import ReturnedMessages
 from broker.sharing.gets.waits import Waits
-from broker.sharing.handlers.deliveries import Deliveries
+from broker.sharing.handlers.deliveries import SharedDeliveries
 from broker.sharing.handlers.tags import Tags
 from broker.sharing.handlers.triggering import Triggering
 from broker.sharing.igq import definitions
 from broker.sharing.igq.agent import Agent, connect_agent
 from broker.sharing.members.membership import Membership
-from broker.sharing.puts.delays import Delays
-from broker.sharing.puts.puts import Puts
+from broker.sharing.puts.delays import MemberDelays
+from broker.sharing.puts.puts import SharedPuts
 from broker.sharing.units.units import Units
 from broker.storage.store import StoreError
 
@@ -78,16 +78,16 @@ class GroupMember:
         self.repository = Repository(self)
         self.copies = Copies(self)
         self.handles = Handles(self)
-        self.puts = Puts(self)
+        self.puts = SharedPuts(self)
         self.locks = Locks(self)
-        self.returns = Returns(self)
-        self.removals = Removals(self)
+        self.returned = ReturnedMessages(self)
+        self.deferred_deletes = DeferredDeletes(self)
         self.expiry = Expiry(self)
-        self.delays = Delays(self)
+        self.delays = MemberDelays(self)
         self.gets = Gets(self)
         self.units = Units(self)
         self.waits = Waits(self)
-        self.deliveries = Deliveries(self)
+        self.deliveries = SharedDeliveries(self)
         self.claims = GroupClaims(self)
         self.sinks = GroupSinks(self)
         self.holdings = Holdings(self)
@@ -168,14 +168,14 @@ class GroupMember:
         self.units.outcomes.stop()
         self.agent.stop()
         self.expiry.stop()
-        self.repository.told()
+        self.repository.notified()
         self.handles.stop()
         self.membership.stop()
         for step in self._on_stop:
             contained(step)
 
     async def leave(self) -> None:
-        await self.removals.flush()
+        await self.deferred_deletes.flush()
         await self.units.outcomes.end()
         with suppress(MQError, OutcomeUnknownError):
             await self.handles.sweep()

@@ -21,7 +21,7 @@ from broker.sharing.database.database import LOST
 
 if TYPE_CHECKING:
     from broker.sharing.database.database import Database
-    from broker.sharing.database.sessions import Session
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.lease_times import LeaseTimes
 
 logger = logging.getLogger(__name__)
@@ -32,14 +32,14 @@ _RENEW: Final = (
 )
 
 
-class Lease:
+class MemberLease:
     """The lease of one member, renewed on a session of its own."""
 
     def __init__(self, database: Database, times: LeaseTimes) -> None:
         self.renewals = 0
         self._database = database
         self._times = times
-        self._session: Session | None = None
+        self._session: DatabaseSession | None = None
         self._since = 0.0
 
     def begin(self, asked: float) -> None:

@@ -27,7 +27,7 @@ from broker.mqi.errors import MQError
 from broker.sharing.database.database import LOST, OutcomeUnknownError
 from broker.sharing.database.schema import UnsuitableError, check_database, ensure
 from broker.sharing.database.sessions import NOT_JOINED
-from broker.sharing.members.lease import Lease, words
+from broker.sharing.members.lease import MemberLease, words
 from broker.sharing.members.lease_times import LeaseTimes
 from broker.sharing.members.recovery import Claim, StuckError, recover
 from broker.sharing.members.takeover import LOCK_TIMEOUT, Takeover, end_sessions
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import Any
 
-    from broker.sharing.database.database import Session
+    from broker.sharing.database.database import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Membership:
 
     def __init__(self, member: GroupMember) -> None:
         self.times = LeaseTimes(member.group.lease)
-        self.lease = Lease(member.database, self.times)
+        self.lease = MemberLease(member.database, self.times)
         self.takeover = Takeover(member.database, self.times, self._recovered)
         self.state = "away"
         self.lives = 0
@@ -118,8 +118,8 @@ class Membership:
         except (MQError, OutcomeUnknownError, asyncpg.PostgresError, TimeoutError, *LOST) as error:
             self._database.shut(NOT_JOINED)
             if not self.tolerates:
-                raise GroupError(self._told(f"cannot be joined: {words(error)}")) from error
-            logger.warning("%s", self._told(f"cannot be joined yet: {words(error)}"))
+                raise GroupError(self._reported(f"cannot be joined: {words(error)}")) from error
+            logger.warning("%s", self._reported(f"cannot be joined yet: {words(error)}"))
 
     async def _join_patiently(self) -> None:
         """Join; where another of this name has a lease, when that has ended."""
@@ -128,14 +128,14 @@ class Membership:
         except HeldError as held:
             logger.warning(
                 "%s",
-                self._told(f"has a queue manager {self.name} with other data, at {held.address}: waiting "
+                self._reported(f"has a queue manager {self.name} with other data, at {held.address}: waiting "
                            f"{held.seconds:.1f} s for the end of its lease"),
             )  # fmt: skip
             await anyio.sleep(held.seconds + self.times.watch)
             try:
                 await self._join()
             except HeldError as alive:
-                raise GroupError(self._told(_taken(self.name, alive))) from alive
+                raise GroupError(self._reported(_taken(self.name, alive))) from alive
 
     async def _join(self) -> None:
         """Begin a life, and end what earlier ones have left. Raises HeldError, GroupError, what the database raises."""
@@ -144,9 +144,9 @@ class Membership:
             with anyio.fail_after(self.times.lease):
                 epoch = await self._begin()
         except UnsuitableError as error:
-            raise GroupError(self._told(str(error))) from error
+            raise GroupError(self._reported(str(error))) from error
         database.begin(epoch)
-        member.returns.forget()
+        member.returned.forget()
         self.lives += 1
         self._lost = anyio.Event()
         try:
@@ -178,7 +178,7 @@ class Membership:
         epoch: int = row["my_epoch"]
         return epoch
 
-    async def _begin_after(self, session: Session, last: int) -> Any:
+    async def _begin_after(self, session: DatabaseSession, last: int) -> Any:
         """Have the epoch after `last`, a life that may have something under way still: its sessions are ended where
         that holds this up. A life that has ended here does not end one that has begun elsewhere on the same data.
         """
@@ -200,7 +200,7 @@ class Membership:
         """End what lives of this member before the epoch `claimed` have left."""
         joining = claimed == self._database.epoch
 
-        async def step(work: Callable[[Session], Awaitable[Any]]) -> Any:
+        async def step(work: Callable[[DatabaseSession], Awaitable[Any]]) -> Any:
             return await self._database.transact(work, _nothing, joining=joining)
 
         claim = Claim(self.name, self._database.epoch, self.name, claimed, self.times.lease)
@@ -222,7 +222,7 @@ class Membership:
             if self._stop.is_set():
                 return
             if not self.tolerates:
-                self._member.manager.fail(GroupError(self._told(f"is lost: {self._why} (CFCONLOS(TERMINATE))")))
+                self._member.manager.fail(GroupError(self._reported(f"is lost: {self._why} (CFCONLOS(TERMINATE))")))
                 return
 
     async def _live(self) -> None:
@@ -268,7 +268,7 @@ class Membership:
             try:
                 await self._join()
             except HeldError as held:
-                logger.error("%s", self._told(_taken(self.name, held)))
+                logger.error("%s", self._reported(_taken(self.name, held)))
             except GroupError as error:
                 logger.error("%s", error)
             except StuckError:  # it has told what holds it
@@ -294,17 +294,17 @@ class Membership:
                 try:
                     await self._recover(self._database.epoch + 1)
                 except (MQError, OutcomeUnknownError) as error:
-                    logger.warning("%s", self._told(f"was not left in order, peers do what is left: {error}"))
+                    logger.warning("%s", self._reported(f"was not left in order, peers do what is left: {error}"))
                 else:
                     logger.info("CSQE006I %s disconnected group=%s epoch=%d",
                                 self.name, self._database.group_name, self._database.epoch)  # fmt: skip
             if scope.cancelled_caught:
                 logger.warning(
-                    "%s", self._told(f"was not left in order within {LEAVE_SECONDS:g} s, peers do what is left")
+                    "%s", self._reported(f"was not left in order within {LEAVE_SECONDS:g} s, peers do what is left")
                 )
         self.state = "left"
 
-    def _told(self, what: str) -> str:
+    def _reported(self, what: str) -> str:
         return f"{self.name}: the queue-sharing group {self._database.group_name} {what}"
 
 

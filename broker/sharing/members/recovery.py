@@ -26,9 +26,9 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from broker.sharing.database.sessions import Session
+    from broker.sharing.database.sessions import DatabaseSession
 
-    Transact = Callable[[Callable[[Session], Awaitable[Any]]], Awaitable[Any]]
+    Transact = Callable[[Callable[[DatabaseSession], Awaitable[Any]]], Awaitable[Any]]
 
 logger = logging.getLogger(__name__)
 

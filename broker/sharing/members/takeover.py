@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from broker.sharing.database.database import Database
-    from broker.sharing.database.sessions import Session
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.lease_times import LeaseTimes
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ _END_SESSIONS: Final = (
 )
 
 
-async def end_sessions(session: Session, group: str, member: str, last_epoch: int) -> None:
+async def end_sessions(session: DatabaseSession, group: str, member: str, last_epoch: int) -> None:
     """End the sessions of a member in the database, of its lives up to this one."""
     try:
         ended = await session.fetchval(_END_SESSIONS, f"{group}/{member}/", last_epoch)
@@ -100,7 +100,7 @@ class Takeover:
         async with database.look() as session:
             await end_sessions(session, group, member, last_epoch)
 
-        async def take_over(session: Session) -> int | None:
+        async def take_over(session: DatabaseSession) -> int | None:
             await session.execute(LOCK_TIMEOUT)
             claimed: int | None = await session.fetchval(
                 _TAKE_OVER, me, database.epoch, member, last_epoch, times.lease
@@ -112,7 +112,7 @@ class Takeover:
             logger.debug("another peer recovers member=%s by=%s", member, me)
             return
 
-        async def step(work: Callable[[Session], Awaitable[Any]]) -> Any:
+        async def step(work: Callable[[DatabaseSession], Awaitable[Any]]) -> Any:
             return await database.transact(work, _nothing)
 
         done = await recover(Claim(me, database.epoch, member, claimed, times.lease), step)

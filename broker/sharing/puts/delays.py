@@ -26,7 +26,7 @@ DELAYED: Final = "!delayed"
 _AGAIN_SECONDS: Final = 1.0  # when the database was away
 
 
-class Delays:
+class MemberDelays:
     """The time that one member keeps."""
 
     def __init__(self, member: GroupMember) -> None:
@@ -35,7 +35,7 @@ class Delays:
         self._at = float("inf")  # on the monotonic clock: when the timer runs out
         self._due = anyio.Event()
 
-    def told(self, payload: str) -> None:
+    def notified(self, payload: str) -> None:
         """There are messages to be available in so many seconds."""
         self._look_in(float(payload.removeprefix(DELAYED)))
 
@@ -93,5 +93,5 @@ class Delays:
 
 
 async def _release(lane: Lane) -> list[Any]:
-    rows: list[Any] = await lane.session.fetch("SELECT * FROM release_messages($1, $2)", lane.number, lane.turn)
+    rows: list[Any] = await lane.session.fetch("SELECT * FROM release_messages($1, $2)", lane.number, lane.sequence)
     return rows

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from broker.core.calls.puts.keying import Duplicate, in_use
-from broker.core.queues.keys import Holder, digest_of
+from broker.core.queues.keys import KeyHolder, digest_of
 from broker.engine.calls import duplicates
 from broker.mqi import checks
 from broker.mqi.constants.options import MQPMO
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from broker.core.calls.puts.put import Put
     from broker.engine.conversation import Conversation
     from broker.interface.port import Placed
-    from broker.sharing.database.database import Session
+    from broker.sharing.database.database import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
     from broker.sharing.puts.put_batch import GatheredPut, PutBatch
 
@@ -36,7 +36,7 @@ _TIDIED_AFTER: Final = 1000
 
 def is_keyed(put: GatheredPut) -> bool:
     """True if a put has a key."""
-    return put.step.put is not None and bool(put.step.put.terms.key)
+    return put.step.put is not None and bool(put.step.put.extras.key)
 
 
 async def write_keyed(member: GroupMember, conversation: Conversation, batch: PutBatch, gathered: GatheredPut) -> None:
@@ -46,11 +46,11 @@ async def write_keyed(member: GroupMember, conversation: Conversation, batch: Pu
     """
     put = gathered.step.put
     assert put is not None
-    q_name, terms = put.route.queue.name, put.terms
-    hashed = blake2b(terms.key, digest_size=16, key=member.group.schema.encode()).digest()
+    q_name, extras = put.route.queue.name, put.extras
+    hashed = blake2b(extras.key, digest_size=16, key=member.group.schema.encode()).digest()
     joined = bool(int(checks.put_options(put.pmo).options) & _SYNCPOINT)
 
-    async def work(session: Session) -> None:
+    async def work(session: DatabaseSession) -> None:
         row = await session.fetchrow(
             "SELECT * FROM find_key($1, $2, $3)", q_name, hashed, _unit(conversation, joined=joined)
         )
@@ -63,7 +63,7 @@ async def write_keyed(member: GroupMember, conversation: Conversation, batch: Pu
                 )
             if gathered.error is None:
                 msg_id, digest = gathered.answer.msg_id, digest_of(put.data)
-                values = q_name, hashed, _unit(conversation, joined=joined), place, msg_id, digest, terms.window
+                values = q_name, hashed, _unit(conversation, joined=joined), place, msg_id, digest, extras.window
                 await session.execute("SELECT keep_key($1, $2, $3, $4, $5, $6, $7)", *values)
         elif row["busy"]:
             raise in_use(q_name)
@@ -74,7 +74,7 @@ async def write_keyed(member: GroupMember, conversation: Conversation, batch: Pu
             batch.made = [gathered]
 
     await member.database.transact(work, batch.restore)
-    if terms.window is None:
+    if extras.window is None:
         member.puts.kept += 1
         if member.puts.kept % _TIDIED_AFTER == 0:
             await member.database.transact(_tidy, _nothing)
@@ -87,13 +87,13 @@ def _unit(conversation: Conversation, *, joined: bool) -> UUID | None:
 
 
 def _answer(conversation: Conversation, put: Put, msg_id: bytes, *, same_data: bool) -> Placed:
-    holder = Holder(0, 0.0, b"", msg_id)
+    holder = KeyHolder(0, 0.0, b"", msg_id)
     duplicate = Duplicate(put.route.queue, b"", holder, None, msg_id, awaited=False)
     duplicate.same_data = same_data
     return duplicates.placed(conversation, put, duplicate)
 
 
-async def _tidy(session: Session) -> None:
+async def _tidy(session: DatabaseSession) -> None:
     await session.execute("SELECT tidy_keys()")
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from broker.engine.conversation import Conversation
     from broker.engine.shared_queues import PutStep
     from broker.interface.port import Call
-    from broker.sharing.database.sessions import Lane, Session
+    from broker.sharing.database.sessions import DatabaseSession, Lane
 
 PUT_MESSAGES: Final = f"SELECT * FROM put_messages({', '.join(f'${number}' for number in range(1, 25))})"
 
@@ -96,11 +96,11 @@ class PutBatch:
         """One attempt, as a transaction by itself. The place of the first message. Raises QueueFullError, and what the
         database does.
         """
-        place = await self.write_in(lane.session, (lane.number, lane.turn))
+        place = await self.write_in(lane.session, (lane.number, lane.sequence))
         lane.lasting = any(entry.persistence for entry in self._placed)
         return place
 
-    async def write_in(self, session: Session, turn: tuple[int, int] | tuple[None, None]) -> int:
+    async def write_in(self, session: DatabaseSession, transaction: tuple[int, int] | tuple[None, None]) -> int:
         """One attempt, without a turn as part of the transaction under way."""
         if self._conversation.call_order.ended is not None:
             raise MQError(self._conversation.call_order.ended, "the connection ended before the put was made")
@@ -111,7 +111,7 @@ class PutBatch:
         if not self._placed:
             return 0
         now = self._conversation.context.clock.time()
-        return await put_messages(session, turn, self._placed, (joined, self._tag), now, self._beyond)
+        return await put_messages(session, transaction, self._placed, (joined, self._tag), now, self._beyond)
 
     def restore(self) -> None:
         """Take back what the attempt has changed in memory."""
@@ -192,8 +192,8 @@ def placed_by(unit: Unit | None) -> list[Entry]:
 
 
 async def put_messages(
-    session: Session,
-    turn: tuple[int, int] | tuple[None, None],
+    session: DatabaseSession,
+    transaction: tuple[int, int] | tuple[None, None],
     entries: Sequence[Entry],
     of: tuple[Unit | None, bytes | None],
     now: float,
@@ -213,7 +213,7 @@ async def put_messages(
     try:
         row = await session.fetchrow(
             PUT_MESSAGES,
-            *turn,
+            *transaction,
             prepared if part is None else part.id,
             tag,
             [queue.name for queue in queues],

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
     from broker.core.message.rows import Rows
     from broker.core.queues.shared_queue import SharedQueue
-    from broker.engine.calls.call_order import Deferred
+    from broker.engine.calls.call_order import QueuedCall
     from broker.engine.conversation import Conversation
     from broker.engine.shared_queues import PutStep
     from broker.interface.port import Call
-    from broker.sharing.database.database import Database, Session
+    from broker.sharing.database.database import Database, DatabaseSession
     from broker.sharing.database.sessions import Lane
     from broker.sharing.members.group_member import GroupMember
 
@@ -53,7 +53,7 @@ BYTES_MAX: Final = 4 * 1024 * 1024
 _DATA: Final = 3  # among the arguments of a deferred put
 
 
-class Puts:
+class SharedPuts:
     """The puts of one member."""
 
     def __init__(self, member: GroupMember) -> None:
@@ -89,7 +89,7 @@ class Puts:
         """Add the puts to shared queues that wait behind these, as many as may be made together."""
         size = 0
 
-        def wanted(deferred: Deferred) -> bool:
+        def wanted(deferred: QueuedCall) -> bool:
             nonlocal size
             if len(puts) >= PUTS_MAX or size >= BYTES_MAX:
                 return False
@@ -144,7 +144,7 @@ class Puts:
                 else:
                     await self._database.transact_at_once(batch.write, batch.restore)
             except QueueFullError as full:
-                await self.heed(full, depths)
+                await self.handle(full, depths)
             except StaleError:
                 stale += 1
                 if stale == ATTEMPTS:
@@ -213,7 +213,7 @@ class Puts:
                 made = make()
             placed = placed_by(made[0])
             if placed:
-                await put_messages(lane.session, (lane.number, lane.turn), placed, (None, None), self._member.now())
+                await put_messages(lane.session, (lane.number, lane.sequence), placed, (None, None), self._member.now())
 
         def restore() -> None:
             nonlocal made
@@ -226,7 +226,7 @@ class Puts:
                 try:
                     await self._database.transact_at_once(work, restore)
                 except QueueFullError as full:
-                    await self.heed(full, depths)
+                    await self.handle(full, depths)
                 except (MQError, OutcomeUnknownError) as error:
                     made = make()
                     self._lose(made[0], error)
@@ -242,7 +242,7 @@ class Puts:
             entry.queue.withdraw(entry)
             unit.puts.remove(entry)
 
-    async def heed(self, full: QueueFullError, depths: dict[SharedQueue, int]) -> None:
+    async def handle(self, full: QueueFullError, depths: dict[SharedQueue, int]) -> None:
         """So many messages are on a queue that is full, unless some of them have expired: these go."""
         queue = self._member.shared(full.q_name)
         if queue is None:
@@ -263,7 +263,7 @@ def _is_not_keyed(put: GatheredPut) -> bool:
     return not is_keyed(put)
 
 
-async def write_puts(member: GroupMember, session: Session, unit: Unit, *, joined: bool) -> None:
+async def write_puts(member: GroupMember, session: DatabaseSession, unit: Unit, *, joined: bool) -> None:
     """Write what a unit has put on shared queues since the last time, in the transaction under way. `joined`: it is
     under syncpoint, and goes on. Raises QueueFullError.
     """
@@ -274,7 +274,7 @@ async def write_puts(member: GroupMember, session: Session, unit: Unit, *, joine
         await put_messages(session, (None, None), entries, (unit if joined else None, None), member.now())
 
 
-async def begin_unit(database: Database, session: Session, unit: Unit) -> None:
+async def begin_unit(database: Database, session: DatabaseSession, unit: Unit) -> None:
     """Give a unit under syncpoint its row, at its first call on a shared queue."""
     part = unit.shared
     assert part is not None

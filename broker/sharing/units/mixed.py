@@ -1,13 +1,14 @@
 """Mixed units of work: on private and on shared queues, all or nothing (queue-sharing rules 10.3.4 to 10.3.7).
 
 1.  The unit has its row in the database, ACTIVE, from its first call on a shared queue, or from now on.
-2.  Its private half is prepared: durable in the journal, without effect, named by the id of that row.
+2.  Its prepared branch is prepared: durable in the journal, without effect, named by the id of that row.
 3.  One transaction in the database makes the row COMMITTED, with all that the unit does there. That is the decision.
 4.  The unit is settled and answered.
-5.  The private half ends, in the next batch of the journal.
+5.  The prepared branch ends, in the next batch of the journal.
 6.  When that is durable the row goes.
 
-What breaks off before 3 is backed out: the private half by its member, the rest by whoever finds the row ACTIVE. After
+What breaks off before 3 is backed out: the prepared branch by its member, the rest by whoever finds the row ACTIVE.
+After
 3 it is committed. Where nobody knows whether 3 was reached, the row says so (`Outcomes`).
 """
 
@@ -20,7 +21,7 @@ from uuid import uuid4
 
 import anyio
 
-from broker.core.prepared.half import PrivateHalf
+from broker.core.prepared.branches import PreparedBranch
 from broker.sharing.puts.puts import tag_of
 
 if TYPE_CHECKING:
@@ -29,30 +30,30 @@ if TYPE_CHECKING:
 
     from broker.core.message.rows import Rows
     from broker.core.queues.unit import Unit
-    from broker.sharing.database.database import Session
+    from broker.sharing.database.database import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
     from broker.storage.store import Done
 
 
 class Mixed:
-    """The private halves of one member, on their way."""
+    """The prepared branches of one member, on their way."""
 
     def __init__(self, member: GroupMember) -> None:
         self._member = member
         self._database = member.database
-        self._ending = 0  # halves that are committed, and not durably yet
+        self._ending = 0  # branches that are committed, and not durably yet
         self._ended = anyio.Event()
 
-    async def prepare(self, unit: Unit, rows: Rows, write: Callable[[Rows, Done], None]) -> PrivateHalf:
-        """Make the private half of a frozen unit durable: `write` has rows written. Raises what keeps it from that:
+    async def prepare(self, unit: Unit, rows: Rows, write: Callable[[Rows, Done], None]) -> PreparedBranch:
+        """Make the prepared branch of a frozen unit durable: `write` has rows written. Raises what keeps it from that:
         MQError, StoreFullError, and StoreFailedError, when nobody knows.
         """
         core, context = self._member.core, self._member.context
         await self._begin(unit)
-        half = PrivateHalf.of(unit, rows, core.ids.next(), context.clock.time())
-        await written(partial(write, half.prepared_rows(rows)))
-        core.halves.enter(half)
-        return half
+        branch = PreparedBranch.of(unit, rows, core.ids.next(), context.clock.time())
+        await written(partial(write, branch.prepared_rows(rows)))
+        core.branches.enter(branch)
+        return branch
 
     async def _begin(self, unit: Unit) -> None:
         """See to it that the unit has a row before anything is prepared in its name. What an implicit unit has got
@@ -66,7 +67,7 @@ class Mixed:
         self._member.units.outcomes.busy.add(id)
         got = [entry for entry in unit.gets if entry.queue.shared]
 
-        async def work(session: Session) -> UUID:
+        async def work(session: DatabaseSession) -> UUID:
             await session.execute(
                 "SELECT begin_unit($1, $2, $3, $4)",
                 self._database.member,
@@ -85,9 +86,9 @@ class Mixed:
 
         part.id = await self._database.transact(work, lambda: None)
 
-    def commit(self, half: PrivateHalf) -> None:
-        """The decision is in the database: the half ends with it, and then nobody needs the row."""
-        rows = self._member.core.halves.decide(self._member.core, half, committed=True)
+    def commit(self, branch: PreparedBranch) -> None:
+        """The decision is in the database: the branch ends with it, and then nobody needs the row."""
+        rows = self._member.core.branches.decide(self._member.core, branch, committed=True)
         self._ending += 1
 
         def ended(error: Exception | None) -> None:
@@ -95,12 +96,12 @@ class Mixed:
             if not self._ending:
                 self._ended.set()
             if error is None:  # else the row tells the next start
-                self._member.units.outcomes.over(half.id)
+                self._member.units.outcomes.over(branch.id)
 
         self._member.context.journal.submit(rows, ended)
 
     async def all_ended(self) -> None:
-        """Wait until all halves that are committed are so durably."""
+        """Wait until all branches that are committed are so durably."""
         while self._ending:
             self._ended = anyio.Event()
             await self._ended.wait()

@@ -3,7 +3,7 @@
 The state of the unit's row is the decision. Whoever asks locks that row first, which waits for a server that is still
 committing (queue-sharing rule 10.3.5, trap 2). COMMITTED or BACKED_OUT is the outcome; an ACTIVE unit is backed out by
 the one who asks. Without the database there is no outcome: no time that passes makes one, and a row that is missing
-says nothing. The row goes when nobody needs it any more: after the answer, and after the private half has ended
+says nothing. The row goes when nobody needs it any more: after the answer, and after the prepared branch has ended
 durably.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from uuid import UUID
 
-    from broker.core.prepared.half import PrivateHalf
+    from broker.core.prepared.branches import PreparedBranch
     from broker.core.queues.unit import Unit
     from broker.sharing.members.group_member import GroupMember
 
@@ -48,11 +48,13 @@ class Doubt:
     nobody has tried to commit it.
     """
 
-    __slots__ = ("half", "resolved", "unit")
+    __slots__ = ("branch", "resolved", "unit")
 
-    def __init__(self, unit: Unit | None = None, half: PrivateHalf | None = None, resolved: bool | None = None) -> None:
+    def __init__(
+        self, unit: Unit | None = None, branch: PreparedBranch | None = None, resolved: bool | None = None
+    ) -> None:
         self.unit = unit
-        self.half = half
+        self.branch = branch
         self.resolved = resolved  # as committed or not, by an administrator who did not wait
 
 
@@ -75,7 +77,9 @@ class Outcomes:
         self._news.set()
 
     def resolved(self, id: UUID, *, committed: bool) -> None:
-        """An administrator has decided about a private half. What the database says is told when it can be learned."""
+        """An administrator has decided about a prepared branch. What the database says is told when it can be
+        learned.
+        """
         self.doubts[id] = Doubt(resolved=committed)
         self._news.set()
 
@@ -114,22 +118,23 @@ class Outcomes:
             logger.info("outcome of a unit of work learned unit=%s committed=%s", id, committed)
             if doubt.resolved is not None and doubt.resolved != committed:
                 logger.error(
-                    "a unit of work is torn: its private half was resolved otherwise unit=%s shared_committed=%s",
+                    "a unit of work is torn: its prepared branch was resolved otherwise unit=%s shared_committed=%s",
                     id, committed,
                 )  # fmt: skip
             if doubt.unit is None:
                 self.over(id)
             else:
-                await self._member.units.end(doubt.unit, doubt.half, committed=committed)
+                await self._member.units.end(doubt.unit, doubt.branch, committed=committed)
         return not self.doubts
 
     async def start(self) -> None:
-        """The member has joined the group, in a new life: what its last ones have left ends, private halves and units
-        that nobody has decided; then the rows go (queue-sharing rule 10.3.7). What cannot be learned stays in doubt.
+        """The member has joined the group, in a new life: what its last ones have left ends, prepared branches and
+        units that nobody has decided; then the rows go (queue-sharing rule 10.3.7). What cannot be learned stays in
+        doubt.
         """
-        for id, half in self._member.core.halves.by_id.items():
-            if half.unit.state == IN_DOUBT:
-                self.doubts.setdefault(id, Doubt(half.unit, half))
+        for id, branch in self._member.core.branches.by_id.items():
+            if branch.unit.state == IN_DOUBT:
+                self.doubts.setdefault(id, Doubt(branch.unit, branch))
         async with self._database.look() as session:
             rows = await session.fetch(
                 "SELECT id FROM unit_of_work WHERE member = $1 AND epoch < $2",

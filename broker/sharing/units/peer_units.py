@@ -1,9 +1,9 @@
 """The units of work of a member that does not run, as its peers see them: DISPLAY THREAD and RESOLVE INDOUBT with
 QMNAME (queue-sharing 4).
 
-A unit that is ACTIVE can only be backed out from here: nobody but its own queue manager knows whether its private half
-is durable, and peer recovery will back it out anyway. One that is decided stays so, and keeps its row until its queue
-manager has ended the private half.
+A unit that is ACTIVE can only be backed out from here: nobody but its own queue manager knows whether its prepared
+branch is durable, and peer recovery will back it out anyway. One that is decided stays so, and keeps its row until its
+queue manager has ended the prepared branch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from broker.commands.requests import ResolvePeerUnitRequest
-    from broker.sharing.database.database import Database, Session
+    from broker.sharing.database.database import Database, DatabaseSession
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _UNITS: Final = """
 """
 
 
-class _Found:
+class _FoundUnits:
     """Units as a catalog shows them to DISPLAY."""
 
     def __init__(self, rows: Sequence[Mapping[str, int | str]]) -> None:
@@ -65,19 +65,19 @@ class PeerUnits:
             return [refused(error)]
 
     async def _display(self, request: PeerUnitsRequest) -> list[CommandReply]:
-        async def work(session: Session) -> list[Any]:
+        async def work(session: DatabaseSession) -> list[Any]:
             await _check_stopped(session, request.member)
             return list(await session.fetch(_UNITS, request.member))
 
         rows = await self._database.transact(work, _nothing)
         shown = StatusRequest("THREAD", "INDOUBT", request.pattern, tpf=request.tpf)
-        found = display_status(shown, _Found([_figures(row) for row in rows]))  # type: ignore[arg-type]  # it asks no more
+        found = display_status(shown, _FoundUnits([_figures(row) for row in rows]))  # type: ignore[arg-type]  # it asks no more
         return [reply for reply in found if reply is not None]
 
     async def _resolve(self, request: ResolvePeerUnitRequest) -> list[CommandReply]:
         id = _id(request.name)
 
-        async def work(session: Session) -> str:
+        async def work(session: DatabaseSession) -> str:
             await _check_stopped(session, request.member)
             state: str | None = await session.fetchval(
                 "SELECT state FROM unit_of_work WHERE id = $1 AND member = $2 FOR UPDATE", id, request.member
@@ -101,7 +101,7 @@ class PeerUnits:
         return [CommandReply(code="EMQ0005I", text=text)]
 
 
-async def _check_stopped(session: Session, member: str) -> None:
+async def _check_stopped(session: DatabaseSession, member: str) -> None:
     """Raise CommandError where the member runs; its start waits until this is over."""
     runs = await session.fetchval(_RUNS, member)
     if runs is None:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.core.message.generated.generated import GeneratedMessage, descriptor_of
-from broker.core.prepared import half as halves
+from broker.core.prepared import branches
 from broker.core.queues.unit import COMMITTING
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQCC, MQRC
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from broker.core.message.entry import Entry
     from broker.core.message.rows import Rows
-    from broker.core.prepared.half import PrivateHalf
+    from broker.core.prepared.branches import PreparedBranch
     from broker.core.queues.unit import SharedPart, Unit
     from broker.engine.calls.call_order import CallOrder
-    from broker.sharing.database.database import Session
+    from broker.sharing.database.database import DatabaseSession
     from broker.sharing.database.sessions import Lane
     from broker.sharing.members.group_member import GroupMember
     from broker.storage.store import Done
@@ -47,7 +47,7 @@ class Units:
     # Commit
 
     def commit(self, call_order: CallOrder, unit: Unit, then: Done, rows: Rows | None = None) -> None:
-        if self._member.removals.settle(unit):
+        if self._member.deferred_deletes.settle(unit):
             then(None)
             return
         if rows is None:
@@ -61,9 +61,9 @@ class Units:
         call_order: CallOrder | None = None,
         undo: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Commit a unit, and settle it; `rows` are those of its private half, where it is frozen already. The order is
-        that of `mixed`. `call_order` is that of the connection whose unit it is, if it is of one. `undo` ends it in the
-        database where it cannot be committed, in place of a backout.
+        """Commit a unit, and settle it; `rows` are those of its prepared branch, where it is frozen already. The order
+        is that of `mixed`. `call_order` is that of the connection whose unit it is, if it is of one. `undo` ends it in
+        the database where it cannot be committed, in place of a backout.
 
         Raises BACKED_OUT (2003) when it was backed out instead, OUTCOME_PENDING (2124) when nobody knows and the
         database is out of reach: it is in doubt then, and ends when that can be learned. StoreFullError,
@@ -77,25 +77,25 @@ class Units:
     async def _commit(
         self, unit: Unit, rows: Rows, call_order: CallOrder | None, undo: Callable[[], Awaitable[None]] | None
     ) -> None:
-        write = self._member.context.journal.submit if call_order is None else call_order.write_half
-        half: PrivateHalf | None = None
+        write = self._member.context.journal.submit if call_order is None else call_order.write_branch
+        branch: PreparedBranch | None = None
         try:
             if rows and unit.shared is not None:
-                half = await self.mixed.prepare(unit, rows, write)
+                branch = await self.mixed.prepare(unit, rows, write)
             else:
                 await written(partial(write, rows))  # behind the connection's earlier units
             committed = unit.shared is None or await self._decide(unit)
         except OutcomePendingError as error:
-            raise self._in_doubt(unit, half, error) from error
+            raise self._in_doubt(unit, branch, error) from error
         except (MQError, StoreFullError) as error:
-            await self._give_up(unit, half, undo)
+            await self._give_up(unit, branch, undo)
             if isinstance(error, MQError) and unit.owner is not None:
                 raise _backed_out(error) from error
             raise
         if not committed:
-            await self._give_up(unit, half, undo)
+            await self._give_up(unit, branch, undo)
             raise _backed_out(None)
-        await self.end(unit, half, committed=True)
+        await self.end(unit, branch, committed=True)
 
     async def commit_deliveries(self, units: Sequence[Unit]) -> list[MQError | None]:
         """Commit units that have got messages of shared queues and done nothing else, in one transaction, and settle
@@ -105,7 +105,7 @@ class Units:
         ids = [_part(unit).id for unit in units]
 
         async def work(lane: Lane) -> list[UUID]:
-            return list(await lane.session.fetchval(_COMMIT_DELIVERIES, lane.number, lane.turn, ids))
+            return list(await lane.session.fetchval(_COMMIT_DELIVERIES, lane.number, lane.sequence, ids))
 
         committed: list[UUID] | None = None  # the answer was lost
         with ExitStack() as stack:
@@ -160,7 +160,7 @@ class Units:
         """Commit what the unit has written already: whether it was still active. None: the answer was lost."""
 
         async def work(lane: Lane) -> bool:
-            arguments = lane.number, lane.turn, id
+            arguments = lane.number, lane.sequence, id
             return bool(await lane.session.fetchval("SELECT commit_unit($1, $2, $3)", *arguments))
 
         return await self._database.transact_at_once(work, lambda: None)
@@ -173,7 +173,7 @@ class Units:
         def restore() -> None:  # `write_puts` leaves another list
             part.placed = list(placed)
 
-        async def work(session: Session) -> None:
+        async def work(session: DatabaseSession) -> None:
             await write_puts(self._member, session, unit, joined=part.id is not None)
             if part.id is None:
                 await self._remove(session, [entry for entry in unit.gets if entry.queue.shared])
@@ -189,7 +189,7 @@ class Units:
             else:
                 return
 
-    async def _remove(self, session: Session, entries: Sequence[Entry]) -> None:
+    async def _remove(self, session: DatabaseSession, entries: Sequence[Entry]) -> None:
         """Messages got outside syncpoint are gone."""
         for entry in entries:
             await session.execute(
@@ -198,14 +198,14 @@ class Units:
                 entry.key,
             )
 
-    def _in_doubt(self, unit: Unit, half: PrivateHalf | None, error: OutcomePendingError) -> MQError:
+    def _in_doubt(self, unit: Unit, branch: PreparedBranch | None, error: OutcomePendingError) -> MQError:
         """The unit goes on without its connection, until its outcome is known. What to answer."""
         id = _part(unit).id
         if id is None:  # a call outside syncpoint, and nothing private that lasts
             self._member.context.settle(unit, committed=False)
             return MQError(MQRC.CF_NOT_AVAILABLE, f"the outcome of this call is unknown: {error}")
-        halves.doubt(unit)
-        self.outcomes.enter(id, Doubt(unit, half))
+        branches.doubt(unit)
+        self.outcomes.enter(id, Doubt(unit, branch))
         return MQError(
             MQRC.OUTCOME_PENDING,
             f"the database of the group was lost while unit of work {id} was committed: {error}; it is committed or "
@@ -245,13 +245,15 @@ class Units:
         self.outcomes.over(id)
         return True
 
-    async def _give_up(self, unit: Unit, half: PrivateHalf | None, undo: Callable[[], Awaitable[None]] | None) -> None:
+    async def _give_up(
+        self, unit: Unit, branch: PreparedBranch | None, undo: Callable[[], Awaitable[None]] | None
+    ) -> None:
         """A unit that was to be committed was certainly not: back it out."""
         if undo is not None:
             await undo()
         elif unit.shared is not None and unit.shared.id is not None:
             await self.undo(unit.shared.id)
-        await self._end_backed_out(unit, half)
+        await self._end_backed_out(unit, branch)
 
     # Both
 
@@ -267,16 +269,16 @@ class Units:
             if unit.shared is not None and unit.shared.id is not None:
                 busy.discard(unit.shared.id)
 
-    async def end(self, unit: Unit, half: PrivateHalf | None, *, committed: bool) -> None:
+    async def end(self, unit: Unit, branch: PreparedBranch | None, *, committed: bool) -> None:
         """The outcome of a unit is known in the database: let it take effect here, and let its row go in the end."""
         id = None if unit.shared is None else unit.shared.id
         if not committed:
-            await self._end_backed_out(unit, half)
+            await self._end_backed_out(unit, branch)
             if id is not None:
                 self.outcomes.over(id)
             return
-        if half is not None:
-            self.mixed.commit(half)
+        if branch is not None:
+            self.mixed.commit(branch)
         else:
             if unit.state != COMMITTING:
                 unit.become(COMMITTING)
@@ -286,10 +288,10 @@ class Units:
             self._send(unit.shared.late)
         self._member.context.settle(unit, committed=True)
 
-    async def _end_backed_out(self, unit: Unit, half: PrivateHalf | None) -> None:
+    async def _end_backed_out(self, unit: Unit, branch: PreparedBranch | None) -> None:
         core = self._member.core
-        if half is not None:
-            rows = core.halves.decide(core, half, committed=False)
+        if branch is not None:
+            rows = core.branches.decide(core, branch, committed=False)
         else:
             rows = core.give_up(unit) if unit.state == COMMITTING else core.backout(unit)
         await self.settle_backed_out(unit, rows)

@@ -38,7 +38,7 @@ from broker.spark.pipelines.logical_order import (
     LAST_SEGMENT,
     SEGMENT,
     SEGMENTS,
-    Part,
+    ArchivedPart,
     in_logical_order,
     lack,
 )
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-    from broker.spark.pipelines.logical_order import Outcome
+    from broker.spark.pipelines.logical_order import GroupOutcome
 
 GROUP: Final = ("queue", "group_id")
 JUDGED: Final = ("queue", "position", "msg_id", "group_id", "msg_seq_number", "offset", "msg_flags", "original_length",
@@ -256,11 +256,11 @@ def _left(table: pa.Table) -> pa.Table:
     return pa.Table.from_pylist([row], schema)
 
 
-def _outcome(table: pa.Table) -> Outcome:
+def _outcome(table: pa.Table) -> GroupOutcome:
     """Return the outcome for rows of a group id. The place of a part is its position, and its index in the table."""
     columns = [table[name].to_pylist() for name in JUDGED[1:] if name != "put_timestamp"]
     return in_logical_order(
-        Part(
+        ArchivedPart(
             place=(position, index),
             msg_seq_number=number,
             offset=offset,

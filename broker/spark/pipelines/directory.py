@@ -48,8 +48,8 @@ class Description:
     @classmethod
     def parsed(cls, text: str) -> Self:
         """The description that a file holds. Raises ValueError, KeyError or TypeError where it holds none."""
-        told = json.loads(text)
-        return cls(**{**told, "queues": tuple(told["queues"])})
+        reported = json.loads(text)
+        return cls(**{**reported, "queues": tuple(reported["queues"])})
 
 
 class ArchiveDirectory:

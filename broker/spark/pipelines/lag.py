@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.mqi import MQError
 from broker.spark.daemon import line_to
 from broker.spark.options import parse, stream_use
-from broker.spark.pipelines.running import Lag
+from broker.spark.pipelines.running import BatchLag
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from broker import Connection
     from broker.interface.claims.claims import Cut, QueueRange
-    from broker.spark.connecting import Line
+    from broker.spark.connecting import SparkLine
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class LagOf:
     def __init__(self, options: dict[str, str]) -> None:
         self._options = parse({**options, "retryTimeout": "1"}, stream_use(options))
 
-    def __call__(self, offsets: list[Any]) -> Lag | None:
+    def __call__(self, offsets: list[Any]) -> BatchLag | None:
         """The lag behind these offsets."""
         try:
             line = line_to(self._options)
@@ -41,10 +41,10 @@ class LagOf:
         except (MQError, OSError) as error:
             logger.warning("lag unknown: %s", error)
             return None
-        return Lag(sum(each.messages for each in ranges), sum(each.bytes for each in ranges))
+        return BatchLag(sum(each.messages for each in ranges), sum(each.bytes for each in ranges))
 
 
-def _behind(line: Line, ranges: Sequence[QueueRange], offset: dict[str, Any]) -> list[QueueRange]:
+def _behind(line: SparkLine, ranges: Sequence[QueueRange], offset: dict[str, Any]) -> list[QueueRange]:
     """Return the parts of these ranges behind an offset of a stream that browses."""
     found = []
     for each in ranges:

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from broker.spark.pipelines.assembly import GROUP, INCOMPLETE, assembled_schema, is_part, with_lengths
-from broker.spark.pipelines.logical_order import LAST_SEGMENT, SEGMENT, Part, in_logical_order, lack
+from broker.spark.pipelines.logical_order import LAST_SEGMENT, SEGMENT, ArchivedPart, in_logical_order, lack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -239,8 +239,8 @@ class _Held:
         return taken
 
 
-def _part(row: dict[str, Any], index: int) -> Part:
-    return Part(
+def _part(row: dict[str, Any], index: int) -> ArchivedPart:
+    return ArchivedPart(
         place=(row["position"], index),
         msg_seq_number=row["msg_seq_number"],
         offset=row["offset"],

@@ -28,7 +28,7 @@ GROUPED: Final = MSG_IN_GROUP | LAST_MSG_IN_GROUP
 IN_PARTS: Final = GROUPED | SEGMENTS
 
 
-class Part(NamedTuple):
+class ArchivedPart(NamedTuple):
     """A physical message in a group or of segments. `place` orders parts as their queue does, `span` says how many
     bytes a segment reaches, `text` is its character set and encoding, `identity` its MsgId and a hash of its data.
     """
@@ -48,20 +48,20 @@ class Given(NamedTuple):
     """
 
     instance: int
-    parts: list[Part]
+    parts: list[ArchivedPart]
 
 
-class Outcome(NamedTuple):
+class GroupOutcome(NamedTuple):
     """The outcome for the parts of a group id: `left` were given to no get."""
 
     given: list[Given]
-    left: list[Part]
-    duplicates: list[Part]
+    left: list[ArchivedPart]
+    duplicates: list[ArchivedPart]
 
 
-def in_logical_order(parts: Iterable[Part]) -> Outcome:
+def in_logical_order(parts: Iterable[ArchivedPart]) -> GroupOutcome:
     """Return what gets in logical order are given of all parts with one group id."""
-    once: dict[tuple[int, int, tuple[bytes, int]], Part] = {}
+    once: dict[tuple[int, int, tuple[bytes, int]], ArchivedPart] = {}
     duplicates = []
     for part in sorted(parts):
         key = (part.msg_seq_number, part.offset, part.identity)
@@ -75,24 +75,24 @@ def in_logical_order(parts: Iterable[Part]) -> Outcome:
     while (first := shelf.start()) is not None:
         given += (Given(instance, run) for run in shelf.take_from(first))
         instance += 1
-    return Outcome(given, sorted(shelf.left()), duplicates)
+    return GroupOutcome(given, sorted(shelf.left()), duplicates)
 
 
 class _Shelf:
     """The parts that were not given yet."""
 
-    def __init__(self, parts: Iterable[Part]) -> None:
-        self._at: dict[tuple[int, int], list[Part]] = {}  # by number and offset, in queue order
+    def __init__(self, parts: Iterable[ArchivedPart]) -> None:
+        self._at: dict[tuple[int, int], list[ArchivedPart]] = {}  # by number and offset, in queue order
         self._lasts: dict[int, int] = {}  # sequence number to how many of its parts carry LAST_MSG_IN_GROUP
         for part in sorted(parts):
             self._at.setdefault((part.msg_seq_number, part.offset), []).append(part)
             if part.msg_flags & LAST_MSG_IN_GROUP:
                 self._lasts[part.msg_seq_number] = self._lasts.get(part.msg_seq_number, 0) + 1
 
-    def left(self) -> list[Part]:
+    def left(self) -> list[ArchivedPart]:
         return [part for same in self._at.values() for part in same]
 
-    def start(self) -> Part | None:
+    def start(self) -> ArchivedPart | None:
         """The part with which the next group, or message in no group, begins."""
         for part in self._at.get((1, 0), ()):
             if part.msg_flags & GROUPED and not self._group_complete():
@@ -101,7 +101,7 @@ class _Shelf:
                 return part
         return None
 
-    def take_from(self, part: Part | None) -> list[list[Part]]:
+    def take_from(self, part: ArchivedPart | None) -> list[list[ArchivedPart]]:
         """Return what gets are given from this part on to the end of its group, each taken off the shelf."""
         given = []
         while part is not None:
@@ -114,7 +114,7 @@ class _Shelf:
             part = self._next(part, run[-1])
         return given
 
-    def _next(self, first: Part, last: Part) -> Part | None:
+    def _next(self, first: ArchivedPart, last: ArchivedPart) -> ArchivedPart | None:
         """Return the part that a handle gets after these, which were one message; None behind the end."""
         if last.msg_flags & SEGMENTS == SEGMENT:
             return self._first(last.msg_seq_number, last.offset + last.span)
@@ -123,11 +123,11 @@ class _Shelf:
         number = first.msg_seq_number + 1
         return self._first(number, 0) if self._walk(number) else None
 
-    def _first(self, number: int, offset: int) -> Part | None:
+    def _first(self, number: int, offset: int) -> ArchivedPart | None:
         same = self._at.get((number, offset))
         return same[0] if same else None
 
-    def _walk(self, number: int, offset: int = 0) -> list[Part]:
+    def _walk(self, number: int, offset: int = 0) -> list[ArchivedPart]:
         """The parts end to end from `offset` to the last; empty where one is missing."""
         offsets, ended = completeness.walk_segments(partial(self._extent, number), offset)
         return [self._at[number, each][0] for each in offsets] if ended else []
@@ -140,7 +140,7 @@ class _Shelf:
         _, complete = completeness.walk_messages(lambda number: bool(self._walk(number)), self._lasts.get)
         return complete
 
-    def _remove(self, part: Part) -> None:
+    def _remove(self, part: ArchivedPart) -> None:
         place = (part.msg_seq_number, part.offset)
         self._at[place].remove(part)
         if not self._at[place]:
@@ -149,7 +149,7 @@ class _Shelf:
             self._lasts[part.msg_seq_number] -= 1
 
 
-def _of_one_text(run: list[Part]) -> list[Part]:
+def _of_one_text(run: list[ArchivedPart]) -> list[ArchivedPart]:
     """The leading parts that agree in character set and encoding."""
     for number, part in enumerate(run):
         if part.text != run[0].text:
@@ -165,7 +165,7 @@ class SegmentGap(NamedTuple):
     last: int | None
 
 
-class Lack(NamedTuple):
+class MissingParts(NamedTuple):
     """The missing parts of a group, or a logical message: sequence numbers, and bytes of those messages that are there
     in part. `last` is the sequence number of the last message, if it is known.
     """
@@ -182,7 +182,7 @@ class Lack(NamedTuple):
         return f"lacks {'; '.join(found)}" if found else "parts overlap, or are in one place"
 
 
-def lack(parts: Sequence[Part]) -> Lack:
+def lack(parts: Sequence[ArchivedPart]) -> MissingParts:
     """Return what is missing among parts that were left, as `explain` tells it of a queue that has just these."""
     last, messages, segments = completeness.lack(parts, grouped=any(part.msg_flags & GROUPED for part in parts))
-    return Lack(last, messages, [SegmentGap(number, *gap) for number, gaps in segments.items() for gap in gaps])
+    return MissingParts(last, messages, [SegmentGap(number, *gap) for number, gaps in segments.items() for gap in gaps])

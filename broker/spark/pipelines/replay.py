@@ -27,7 +27,7 @@ from broker.spark.pipelines.assembly import GROUP, is_part, with_lengths
 from broker.spark.pipelines.directory import ArchiveDirectory
 from broker.spark.pipelines.errors import PipelineError
 from broker.spark.pipelines.jobs import watched
-from broker.spark.pipelines.replaying.replay_sink import Sink, Target
+from broker.spark.pipelines.replaying.replay_sink import ReplaySink, Target
 from broker.spark.pipelines.replaying.replays import Replays
 from broker.spark.pipelines.replaying.selection import Wanted, marked
 from broker.spark.schema import NAMES
@@ -87,7 +87,7 @@ def replay(
         found = marked(messages.drop("body"), wanted).select(*_SEEN).persist(StorageLevel.DISK_ONLY)
         try:
             with watched(spark, "replaying", tell):
-                return _replayed(messages, found, Sink(target, name), Replays(place), wanted, dry_run=dry_run)
+                return _replayed(messages, found, ReplaySink(target, name), Replays(place), wanted, dry_run=dry_run)
         finally:
             found.unpersist()
 
@@ -104,7 +104,7 @@ def key_of(place: ArchiveDirectory, target: Target, wanted: Wanted) -> str:
 
 
 def _replayed(
-    messages: DataFrame, found: DataFrame, sink: Sink, replays: Replays, wanted: Wanted, *, dry_run: bool
+    messages: DataFrame, found: DataFrame, sink: ReplaySink, replays: Replays, wanted: Wanted, *, dry_run: bool
 ) -> Replayed:
     done = _counted(sink.key, found)
     if dry_run or not done.messages:
@@ -114,10 +114,10 @@ def _replayed(
     if before is not None:
         return before
     sink.check_audit_queue()
-    told = _told(replays, sink.target, wanted, done)
-    replays.begin(sink.key, chosen, sink.target.queue, told)
-    sink.write(messages.join(chosen.select(*_PLACE), [*_PLACE], "left_semi"), told)
-    replays.end(sink.key, told)
+    reported = _reported(replays, sink.target, wanted, done)
+    replays.begin(sink.key, chosen, sink.target.queue, reported)
+    sink.write(messages.join(chosen.select(*_PLACE), [*_PLACE], "left_semi"), reported)
+    replays.end(sink.key, reported)
     return done
 
 
@@ -134,7 +134,7 @@ def _counted(key: str, found: DataFrame) -> Replayed:
     return Replayed(key=key, messages=count[0], bytes=count[1] or 0, groups=count[2], left_out=count[3])
 
 
-def _published_before(sink: Sink, replays: Replays, chosen: DataFrame, found: Replayed) -> Replayed | None:
+def _published_before(sink: ReplaySink, replays: Replays, chosen: DataFrame, found: Replayed) -> Replayed | None:
     """Return the result of a replay with this key where there was one already; None where there was none."""
     key, known = found.key, replays.published(found.key)
     if sink.is_published():
@@ -151,7 +151,7 @@ def _published_before(sink: Sink, replays: Replays, chosen: DataFrame, found: Re
     return None
 
 
-def _told(replays: Replays, target: Target, wanted: Wanted, found: Replayed) -> dict[str, Any]:
+def _reported(replays: Replays, target: Target, wanted: Wanted, found: Replayed) -> dict[str, Any]:
     """Return what the audit message and the ledger tell of a replay."""
     return {
         "at": datetime.now(UTC).isoformat(),

@@ -15,7 +15,7 @@ from broker.spark.pipelines.errors import PipelineError
 from broker.spark.pipelines.jobs import watched
 from broker.spark.pipelines.reporting import tables
 from broker.spark.pipelines.reporting.depths import observe
-from broker.spark.pipelines.reporting.page import Told, page
+from broker.spark.pipelines.reporting.page import PageContents, page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ def report(
         with watched(spark, "looking at the queues", tell):
             observe(spark, source, queues, target / _DEPTHS, known=known, now=now)
     found[_DEPTHS] = sorted(_rows(target / _DEPTHS), key=lambda row: (row["queue"], row["observed"]))
-    text = page(Told(archive=str(place.path), moved=_moved(place), made=now, tables=found))
+    text = page(PageContents(archive=str(place.path), moved=_moved(place), made=now, tables=found))
     _replace(target / "report.html", text)
     rows = found["queues"]
     return Reported(page=target / "report.html", messages=sum(row["messages"] for row in rows), queues=len(rows))

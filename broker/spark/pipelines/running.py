@@ -18,7 +18,7 @@ BATCH_SECONDS_MAX: Final = 20.0
 """The time that a query that is to stop has to end its batch. A batch that is cut off runs again."""
 
 
-class Lag(NamedTuple):
+class BatchLag(NamedTuple):
     """The lag behind a batch: messages and bytes that could be read."""
 
     messages: int
@@ -33,7 +33,7 @@ class Batch(NamedTuple):
     number: int
     messages: int
     rate: float
-    lag: Lag | None
+    lag: BatchLag | None
 
     def __str__(self) -> str:
         lag = "" if self.lag is None else f", {self.lag.messages:,} waiting ({self.lag.bytes:,} bytes)"
@@ -68,7 +68,7 @@ def followed(
     query: StreamingQuery,
     stop: Stop,
     tell: Callable[[Batch], None],
-    lag: Callable[[list[Any]], Lag | None] = lambda offsets: None,
+    lag: Callable[[list[Any]], BatchLag | None] = lambda offsets: None,
 ) -> int:
     """Wait for the end of a query, and tell of each batch with messages; the number of these messages. Stopped, the
     query ends behind the batch at which it is. `lag` is given the offsets of the query's sources. Raises PipelineError
@@ -77,26 +77,26 @@ def followed(
     from py4j.protocol import Py4JError
     from pyspark.errors import StreamingQueryException
 
-    told = _Told(tell, lag)
+    progress = _Progress(tell, lag)
     try:
         while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type]  # it takes any number
-            told.of(query)
+            progress.of(query)
             if stop.ordered:
                 _end(query)
                 break
-        told.of(query)
+        progress.of(query)
     except (StreamingQueryException, Py4JError, OSError) as error:
         # An order to a whole process group reaches Spark's processes too, and they are quicker.
         if stop.ordered:
-            raise CutOffError(told.messages) from error
+            raise CutOffError(progress.messages) from error
         raise PipelineError(f"the query failed: {reason(error)}") from error
-    return told.messages
+    return progress.messages
 
 
-class _Told:
+class _Progress:
     """The batches that were told already: Spark keeps the last hundred."""
 
-    def __init__(self, tell: Callable[[Batch], None], lag: Callable[[list[Any]], Lag | None]) -> None:
+    def __init__(self, tell: Callable[[Batch], None], lag: Callable[[list[Any]], BatchLag | None]) -> None:
         self.messages = 0
         self._tell = tell
         self._lag = lag

@@ -45,7 +45,7 @@ class DatabaseThread(aiosqlite.Connection):
 
     def submit(self, work: Callable[[sqlite3.Connection], None], done: Done) -> None:
         """Have `work` done after what was submitted before, then call `done` on the loop: with None, or its error."""
-        self._put(_Outcome(asyncio.get_running_loop(), done), work)
+        self._put(_ThreadOutcome(asyncio.get_running_loop(), done), work)
 
     async def perform(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """The result of `work`, or what it raised; it is done even if the task that waits is cancelled."""
@@ -77,10 +77,10 @@ class DatabaseThread(aiosqlite.Connection):
         if self._connection is not None:
             self._abandoned = True
             _keep_for_good(self._connection)
-            self._connection = _Left(self._connection)  # type: ignore[assignment]  # what is left to do is close it
+            self._connection = _LeftConnection(self._connection)  # type: ignore[assignment]  # what is left to do is close it
             await self.close()
 
-    def _put(self, future: asyncio.Future[_T] | _Outcome, work: Callable[[sqlite3.Connection], object]) -> None:
+    def _put(self, future: asyncio.Future[_T] | _ThreadOutcome, work: Callable[[sqlite3.Connection], object]) -> None:
         self._tx.put_nowait((future, _Piece(self, work, self._conn)))  # type: ignore[arg-type]  # an _Outcome will do
 
     def do(self, work: Callable[[sqlite3.Connection], object], db: sqlite3.Connection) -> object:
@@ -126,7 +126,7 @@ def _settle(future: Any, result: object, error: BaseException | None) -> None:
         future.set_exception(error)
 
 
-class _Left:
+class _LeftConnection:
     """In place of a connection that nobody may close."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -148,7 +148,7 @@ class _Left:
         return str(mode)
 
 
-class _Outcome:
+class _ThreadOutcome:
     """The part of a future that aiosqlite's thread needs: it calls `done` on the loop itself, where the callback of a
     future costs another turn of the loop and wakes a task.
     """

@@ -48,7 +48,7 @@ class DiskFile(Protocol):
         """Let go; harmless when already closed."""
 
 
-class Worker(Protocol):
+class DiskThread(Protocol):
     """A thread that does one piece of work after the other, in the order in which they come."""
 
     def submit(self, work: Callable[[], None], done: Done) -> None:
@@ -169,7 +169,7 @@ class Disk(Protocol):
     def connect(self, name: str) -> sqlite3.Connection:
         """A connection to the database of that name, on which every statement is a transaction unless one is begun."""
 
-    def start_worker(self) -> Worker:
+    def start_worker(self) -> DiskThread:
         """A thread."""
 
     async def start_database(self, name: str) -> DatabaseWorker:

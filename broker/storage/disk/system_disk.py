@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
 
-    from broker.storage.disk.disk import DatabaseWorker, DiskFile, Worker
+    from broker.storage.disk.disk import DatabaseWorker, DiskFile, DiskThread
 
 BLOCK_BYTES_MAX = 64 * 1024
 """The largest block that is tried."""
@@ -212,7 +212,7 @@ class SystemDisk:
             restrict(self.path / f"{name}{each}")
         return database_thread.connect(path)
 
-    def start_worker(self) -> Worker:
+    def start_worker(self) -> DiskThread:
         """A thread, for the event loop that runs."""
         return SystemWorker("evermq-log")
 

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import msgpack
 
-from broker.core.message.rows import KeyRow, MessageRow, ObjectRow, Rows, Run
+from broker.core.message.rows import KeyRow, MessageRow, Numbering, ObjectRow, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,7 +41,7 @@ _FILE_MAGIC: Final = b"EVMQLOGF"
 _FILE_HEADER: Final = struct.Struct("<8sH16sIIQ")  # magic, format, instance, file, block_bytes, file_bytes
 
 
-class Place(NamedTuple):
+class LogPlace(NamedTuple):
     """The place at which a record begins: the number of its file, and of its first block in there."""
 
     file: int
@@ -53,7 +53,7 @@ class Record(NamedTuple):
 
     number: int
     generation: int
-    place: Place
+    place: LogPlace
     blocks: int
     payload: memoryview
 
@@ -73,7 +73,7 @@ def encode(
     return b"".join((header, _CHECK.pack(check), payload, padding))
 
 
-def decode(data: memoryview, place: Place, *, seed: int, block_bytes: int) -> Record | None:
+def decode(data: memoryview, place: LogPlace, *, seed: int, block_bytes: int) -> Record | None:
     """The record that begins at the block `place`, if there is one that counts; `data` is the file from there on."""
     if len(data) < HEADER_BYTES:
         return None
@@ -84,7 +84,7 @@ def decode(data: memoryview, place: Place, *, seed: int, block_bytes: int) -> Re
     (check,) = _CHECK.unpack_from(data, _HEADER.size)
     if crc32(data[HEADER_BYTES : blocks * block_bytes], crc32(data[: _HEADER.size], seed)) != check:
         return None
-    return Record(number, generation, Place(file, block), blocks, data[HEADER_BYTES : HEADER_BYTES + length])
+    return Record(number, generation, LogPlace(file, block), blocks, data[HEADER_BYTES : HEADER_BYTES + length])
 
 
 def file_header(instance: bytes, file: int, *, block_bytes: int, file_bytes: int, seed: int) -> bytes:
@@ -162,7 +162,7 @@ def unpack(payload: memoryview) -> Rows:
     )
 
 
-def _packed_run(run: Run) -> tuple[int, int, list[int]]:
+def _packed_run(run: Numbering) -> tuple[int, int, list[int]]:
     """A run with its ids as pieces of numbers that follow one another: how far each piece begins behind the end of the
     one before, and how long it is.
     """
@@ -180,13 +180,13 @@ def _packed_run(run: Run) -> tuple[int, int, list[int]]:
     return run.holder, run.first, pieces[1:]
 
 
-def _run(holder: int, first: int, pieces: Sequence[int]) -> Run:
+def _run(holder: int, first: int, pieces: Sequence[int]) -> Numbering:
     ids: list[int] = []
     last = 0
     for gap, length in zip(pieces[::2], pieces[1::2], strict=True):
         ids += range(last + gap, last + gap + length)
         last += gap + length - 1
-    return Run(holder, first, ids)
+    return Numbering(holder, first, ids)
 
 
 def _messages(rows: Iterable[tuple[Any, ...]]) -> list[MessageRow]:

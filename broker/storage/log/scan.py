@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.storage.log.record import MAGIC, Place, Record, decode
+from broker.storage.log.record import MAGIC, LogPlace, Record, decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,12 +24,12 @@ class Chain(NamedTuple):
     beyond: list[Record]
 
     @property
-    def next_place(self) -> Place:
+    def next_place(self) -> LogPlace:
         """The place of the next record: behind the last of the chain; without one, the beginning of the first file."""
         if not self.records:
-            return Place(0, 1)
+            return LogPlace(0, 1)
         last = self.records[-1]
-        return Place(last.place.file, last.place.block + last.blocks)
+        return LogPlace(last.place.file, last.place.block + last.blocks)
 
 
 def records_in(content: Content, file: int, *, seed: int, block_bytes: int) -> Iterator[Record]:
@@ -40,7 +40,7 @@ def records_in(content: Content, file: int, *, seed: int, block_bytes: int) -> I
         start = block * block_bytes
         record = None
         if bytes(data[start : start + len(MAGIC)]) == MAGIC:
-            record = decode(data[start:], Place(file, block), seed=seed, block_bytes=block_bytes)
+            record = decode(data[start:], LogPlace(file, block), seed=seed, block_bytes=block_bytes)
         if record is not None:
             yield record
         block += record.blocks if record is not None else 1

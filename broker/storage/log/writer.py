@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.clock import Clock
-    from broker.storage.disk.disk import Worker
+    from broker.storage.disk.disk import DiskThread
     from broker.storage.log.log import Log
     from broker.storage.log.pace import Pace
     from broker.storage.store import Done, Rows
@@ -57,7 +57,7 @@ class Writer:
     """The way of batches into `log`. `failed` is told the error after which nothing may be written."""
 
     def __init__(
-        self, log: Log, worker: Worker, pace: Pace, clock: Clock, failed: Callable[[StoreFailedError], None]
+        self, log: Log, worker: DiskThread, pace: Pace, clock: Clock, failed: Callable[[StoreFailedError], None]
     ) -> None:
         self._log = log
         self._worker = worker

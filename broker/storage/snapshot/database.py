@@ -40,7 +40,7 @@ _UNREADABLE: Final = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ
 _message_row: Callable[[tuple[object, ...]], MessageRow] = partial(tuple.__new__, MessageRow)
 
 
-class Room(NamedTuple):
+class DatabaseRoom(NamedTuple):
     """The size of a database, and how much of it can be written to without a larger file, in bytes."""
 
     total: int
@@ -184,11 +184,11 @@ class Snapshot:
     def _is_whole(self, id: int, data: bytes | None, check: int | None) -> bool:
         return isinstance(data, bytes) and self._checks.data(id, data) == check
 
-    def room(self, db: sqlite3.Connection) -> Room:
+    def room(self, db: sqlite3.Connection) -> DatabaseRoom:
         """The room in the database."""
         (pages,) = db.execute("PRAGMA page_count").fetchone()
         (free,) = db.execute("PRAGMA freelist_count").fetchone()
-        return Room(pages * PAGE_BYTES, free * PAGE_BYTES)
+        return DatabaseRoom(pages * PAGE_BYTES, free * PAGE_BYTES)
 
     def verify(self, db: sqlite3.Connection) -> list[int]:
         """Look at every page, every check and the tally: the ids of the messages whose data is missing or not what was

@@ -17,7 +17,7 @@ from broker.storage.store import MessageRow
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from broker.storage.store import KeyRow, ObjectRow, Rows, Run
+    from broker.storage.store import KeyRow, Numbering, ObjectRow, Rows
 
 Counters: TypeAlias = "tuple[int, int, int, int, int, bytes]"
 """The changeable fields in the row of a message: backout_count, hardened, holder, sequence, place, handling."""
@@ -134,7 +134,7 @@ class Delta:
         self.keys |= later.keys
         self.high_water = max(self.high_water, later.high_water)
 
-    def _hold(self, run: Run, held: Iterable[tuple[int, int]]) -> None:
+    def _hold(self, run: Numbering, held: Iterable[tuple[int, int]]) -> None:
         self.held.update(zip(run.ids, held, strict=False))
         self.held_later += len(run.ids) - sum(map(self.inserts.__contains__, run.ids))
 

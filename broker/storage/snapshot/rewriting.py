@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
-    from broker.storage.disk.disk import DatabaseWorker, Disk, Worker
+    from broker.storage.disk.disk import DatabaseWorker, Disk, DiskThread
     from broker.storage.snapshot.database import Snapshot
 
 
 async def rewritten(
-    disk: Disk, worker: Worker, old: DatabaseWorker, snapshot: Snapshot, number: int
+    disk: Disk, worker: DiskThread, old: DatabaseWorker, snapshot: Snapshot, number: int
 ) -> tuple[DatabaseWorker, Snapshot]:
     """A copy of the database that `old` has open, synced, and read back past the cache: its thread, and its snapshot.
 

@@ -44,7 +44,7 @@ _DATABASE: Final = manifests.database_name(1)
 logger = logging.getLogger(__name__)
 
 
-class Source(Protocol):
+class BackupSource(Protocol):
     """The upkeep of the store that is copied, as a backup needs it."""
 
     database: DatabaseWorker
@@ -56,10 +56,10 @@ class Source(Protocol):
         """
 
 
-class Backup:
+class StoreBackup:
     """One backup of an open store, whose manifest is `kept`, into the directory of `target`."""
 
-    def __init__(self, source: Source, kept: Manifest, target: Disk) -> None:
+    def __init__(self, source: BackupSource, kept: Manifest, target: Disk) -> None:
         self._source = source
         self._target = target
         self._loop = asyncio.get_running_loop()
@@ -195,15 +195,15 @@ class Backup:
         """Between two runs of pages: let other work be done. In the middle of a transaction nothing can be copied."""
         others = self._source.database.let_others
         others()
-        self._heed()
+        self._handle()
         last = 0 < remaining <= RUN_PAGES
         if last:
             self._loop.call_soon_threadsafe(self._near_end.set)
         while db.in_transaction or (last and not self._may_end):
             others(wait=True)
-            self._heed()
+            self._handle()
 
-    def _heed(self) -> None:
+    def _handle(self) -> None:
         if self._stopped:
             raise BackupFailedError(_STOPPED)
 
@@ -231,7 +231,7 @@ class Backup:
             raise BackupFailedError.at(target.path, "the manifest is not what was written")
 
     def _verify(self) -> None:
-        with Inspection(self._target, self._made, self._heed) as inspection:
+        with Inspection(self._target, self._made, self._handle) as inspection:
             inspection.look()
             inspection.look_at_messages()
         if inspection.findings:

@@ -44,21 +44,21 @@ def _nothing() -> None:
 class Inspection:
     """A store in the directory of `disk`, which nobody has open: to enter, then to `look`, and to `look_at_messages`.
 
-    `kept` is the manifest of a store that has none yet. `heed` is called now and then, and may raise.
+    `kept` is the manifest of a store that has none yet. `handle` is called now and then, and may raise.
 
     `findings` are what is wrong, a line each; `notes` what is as a crash may leave it, and no damage.
     """
 
-    def __init__(self, disk: Disk, kept: Manifest | None = None, heed: Callable[[], None] = _nothing) -> None:
+    def __init__(self, disk: Disk, kept: Manifest | None = None, handle: Callable[[], None] = _nothing) -> None:
         self.disk = disk
         self._given = kept
-        self._heed = heed
+        self._handle = handle
         self.findings: list[str] = []
         self.notes: list[str] = []
         self.kept: Manifest
         self.rebuilt = False  # there is no manifest, and `kept` was made up of what the files say
         self.records: list[Record] = []
-        self.database: reading.Database | None = None  # None: SQLite cannot read it at all
+        self.database: reading.DamagedDatabase | None = None  # None: SQLite cannot read it at all
         self.tally: Tally | None = None  # None: the state row is not what was written
         self.chain: Chain | None = None
         self.objects: dict[tuple[str, str], ObjectRow] = {}  # of the snapshot, those whose checks hold
@@ -124,7 +124,7 @@ class Inspection:
         """The messages of the snapshot that can be read, each with its data, or None where that is not what was put."""
         if self.database is not None:
             for chunk in _chunks(self.database.messages()):
-                self._heed()
+                self._handle()
                 data = self.database.data([each.row for each in chunk if each.head])
                 for each in chunk:
                     yield each, data.get(each.row.id)
@@ -195,7 +195,7 @@ class Inspection:
             return
         try:
             db = self._stack.enter_context(reading.connected(self.disk, name))
-            database = reading.Database(db, self.checks)
+            database = reading.DamagedDatabase(db, self.checks)
             lines = database.faults()
             db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except (OSError, sqlite3.Error) as error:
@@ -204,7 +204,7 @@ class Inspection:
         self.findings += [f"{self.disk.path / name}: {line}" for line in lines]
         self.database = database
 
-    def _look_at_snapshot(self, database: reading.Database) -> None:
+    def _look_at_snapshot(self, database: reading.DamagedDatabase) -> None:
         path = self.disk.path / self.kept.database
         fault = faults.length_fault(self.disk, self.kept, database.size())
         if fault is not None:
@@ -221,7 +221,7 @@ class Inspection:
                 self.findings.append(fault)
         self._look_at_objects(database)
 
-    def _look_at_objects(self, database: reading.Database) -> None:
+    def _look_at_objects(self, database: reading.DamagedDatabase) -> None:
         path = self.disk.path / self.kept.database
         count = total = 0
         for each in database.objects():

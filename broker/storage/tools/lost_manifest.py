@@ -66,7 +66,7 @@ def _header(disk: Disk, name: str) -> FileHeader | None:
 def _state_value(disk: Disk, name: str) -> bytes | None:
     try:
         with reading.connected(disk, name) as db:
-            return reading.Database(db, Checks(0)).state_value()
+            return reading.DamagedDatabase(db, Checks(0)).state_value()
     except (OSError, sqlite3.Error):
         return None
 

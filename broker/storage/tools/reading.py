@@ -125,7 +125,7 @@ class FoundKey(NamedTuple):
     check: int
 
 
-class Database:
+class DamagedDatabase:
     """A database, however damaged: what can be read of it. `unreadable` counts the places where something could not."""
 
     def __init__(self, db: sqlite3.Connection, checks: Checks) -> None:

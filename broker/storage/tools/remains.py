@@ -87,7 +87,7 @@ class Remains:
                 lost.append(each)
         for row in delta.inserts.values():
             yield from self._kept(delta.left(row))
-        self.lost += [self._told(each) for each in lost]
+        self.lost += [self._reported(each) for each in lost]
         self.lost += [
             f"the definition of what held {count} messages; nobody holds them now" for count in freed.values()
         ]
@@ -127,7 +127,7 @@ class Remains:
         """True if a definition may be lost."""
         return bool(self._inspection.lost_objects or self._inspection.database is None or self.missing)
 
-    def _told(self, each: FoundMessage) -> str:
+    def _reported(self, each: FoundMessage) -> str:
         if not each.head:
             return f"message {each.row.id}, whose descriptor is damaged"
         return f"a message on {self._naming.message(each.row)}"

@@ -35,18 +35,18 @@ async def test_s4_a_group_is_got_over_three_units_of_work(
     system: System, program: Connection, other: Connection, form: Form
 ) -> None:
     await fill(other, range(10, 0, -1), 10)
-    got, depths, told = [], [], []
+    got, depths, reported = [], [], []
     async with GroupGetter(program, "Q", "ST", messages_per_unit=4, status=form, wait=0) as getter:
         assert getter.resumed_at == 0
         async for message in getter:
             got.append(message)
             depths.append(system.depth())
-            told.append([info.msg_seq_number for _, info in await status_of(system)])
+            reported.append([info.msg_seq_number for _, info in await status_of(system)])
         assert await status_of(system) == []
     is_one_group(got, TEN)
     assert depths == list(range(9, -1, -1))
     tells = {"message": ([4], [8]), "segments": ([4], [4, 8])}[form]
-    assert told == [[]] * 4 + [tells[0]] * 4 + [tells[1]] * 2
+    assert reported == [[]] * 4 + [tells[0]] * 4 + [tells[1]] * 2
     assert system.depth() == 0
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 async def test_s2_a_group_is_put_over_three_units_of_work(
     system: System, program: Connection, other_queue: Queue, persistence: MQPER
 ) -> None:
-    depths, told = [], []
+    depths, reported = [], []
     async with GroupPutter(program, "Q", "ST", messages_per_unit=3, persistence=persistence) as putter:
         assert (putter.resumed_at, putter.group_id) == (0, None)
         for number in range(1, 10):
@@ -42,9 +42,9 @@ async def test_s2_a_group_is_put_over_three_units_of_work(
             assert result.md.msg_seq_number == number
             if number % 3 == 0:
                 depths.append(system.depth())
-                told.append([(offset, info.msg_seq_number) for offset, info in await status_of(system)])
+                reported.append([(offset, info.msg_seq_number) for offset, info in await status_of(system)])
         assert putter.group_id is None
-    assert (depths, told) == ([3, 6, 9], [[(0, 3)], [(0, 6)], []])
+    assert (depths, reported) == ([3, 6, 9], [[(0, 3)], [(0, 6)], []])
     found = await whole_group(other_queue)
     is_one_group(found, NINE)
     assert {message.md.persistence for message in found} == {persistence}

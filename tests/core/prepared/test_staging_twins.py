@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from broker.commands.table.attributes import create
 from broker.core.message.entry import rank_of
 from broker.core.names.definitions import Define
-from broker.core.prepared.staging import Piece, Staging, _Template
+from broker.core.prepared.staging import StagedPiece, Staging, _Template
 from broker.core.prepared.unit import UnitName
 from broker.core.queues.handles import Hconn
 from broker.mqi import MQMF, MQOO, MQPMO, MQRO, MessageDescriptor, MQError
@@ -89,7 +89,7 @@ def staged(given: Given, options: int) -> tuple[list[tuple[Any, ...]], str]:
     """Return the messages after they were staged, or the reason why they are refused."""
     made = world()
     rows = [row(*each) for each in given]
-    piece = Piece(Hconn("program"), UnitName("S", 0, 0, bytes(16)), None, 0, rows, options, last=False)
+    piece = StagedPiece(Hconn("program"), UnitName("S", 0, 0, bytes(16)), None, 0, rows, options, last=False)
     staging = Staging(made.manager, piece)
     try:
         for _ in staging.check(made.now):
@@ -136,11 +136,11 @@ def test_messages_that_differ_in_data_identifiers_and_expiry_alone_are_completed
     with pytest.MonkeyPatch.context() as patch:
         entry = _Template.entry
 
-        def told(template: _Template, given: StagedRow, now: float) -> PreparedEntry | None:
+        def reported(template: _Template, given: StagedRow, now: float) -> PreparedEntry | None:
             made.append(entry(template, given, now))
             return made[-1]
 
-        patch.setattr(_Template, "entry", told)
+        patch.setattr(_Template, "entry", reported)
         md = [MessageDescriptor(correl_id=bytes([number]) * 24, expiry=number + 1) for number in range(5)]
         staged([("Q", each, b"") for each in md], 0)
     assert [each is not None for each in made] == [True] * 4

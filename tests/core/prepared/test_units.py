@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.message.entry import PreparedEntry
-from broker.core.message.logical_order import Item, Position
+from broker.core.message.logical_order import LogicalPlace, Position
 from broker.core.prepared.unit import PreparedUnit, UnitName
 from broker.core.queues.unit import BACKED_OUT, BACKING_OUT, COMMITTED, COMMITTING, PREPARED, PREPARING
 from broker.mqi import MQRO, MessageDescriptor
@@ -103,7 +103,7 @@ def test_the_store_keeps_what_goes_on_after_a_restart(queue: LocalQueue) -> None
     unit = PreparedUnit(NAME, 7, "query", 5.0)
     unit.add([entry(queue, 1, 1, 0, False)])
     unit.rows, unit.closed, unit.touched = 1, True, 6.0
-    unit.positions = {"Q": Position(Item(GROUPS[1], 3, 4), 5, open_group=True, in_unit=True, logical=True)}
+    unit.positions = {"Q": Position(LogicalPlace(GROUPS[1], 3, 4), 5, open_group=True, in_unit=True, logical=True)}
     row = unit.row()
     again, entries = PreparedUnit.from_row(row)
     assert (row.name, row.number, entries) == (f"S/1/2/{NAME.attempt.hex()}", 7, 1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 from broker import MQError
 from broker.client import connect
 from broker.mqi import MQCNO, MQGMO, MQGS, MQMF, MQOO, MQPMO, MQRC, MessageDescriptor, ObjectDescriptor
-from broker.mqi.delivery_fields import Became, HandlingTerms, Settlement
+from broker.mqi.delivery_fields import Became, ServiceOptions, Settlement
 from broker.mqi.delivery_fields import Outcome as End
 from tests.sharing.chaos.ledger import Key, Outcome, Put
 
@@ -53,7 +53,7 @@ _AGAIN_SECONDS: Final = 0.05
 _UNITS: Final = 40  # by one connection
 _WAIT_SECONDS: Final = 0.2
 _DRAINED: Final = 100  # by one call
-_TERMS: Final = HandlingTerms(handler="chaos", attempts=None, backoff=(0.05,), doubles=False)
+_TERMS: Final = ServiceOptions(handler="chaos", attempts=None, backoff=(0.05,), doubles=False)
 _WHOLE: Final = MQGMO.LOGICAL_ORDER | MQGMO.ALL_MSGS_AVAILABLE
 _UNHEARD: Final = MQRC.CONNECTION_BROKEN, MQRC.Q_MGR_STOPPING, MQRC.CF_NOT_AVAILABLE
 """Reasons that leave open what a get has got (queue-sharing rule 10.2.6)."""

@@ -84,11 +84,11 @@ def watch(steps: Steps) -> None:
     def submitted(store: LogStore, rows: Any, done: Callable[..., None]) -> bool:
         number = steps.before("write")
 
-        def told(*outcome: Any) -> None:
+        def reported(*outcome: Any) -> None:
             steps.after("write", number)
             done(*outcome)
 
-        return submit(store, rows, told)
+        return submit(store, rows, reported)
 
     patch.object(LogStore, "submit", submitted).start()
 

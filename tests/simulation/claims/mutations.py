@@ -15,7 +15,7 @@ from broker.core.claims import claiming, ending
 from broker.core.claims.consumer import Consumer
 from broker.core.message.rows import Rows
 from broker.core.prepared import discarding, staging
-from broker.core.prepared.publishing import Publication
+from broker.core.prepared.publishing import Publishing
 from broker.core.prepared.sink import Sink
 from broker.core.prepared.sinks import Sinks
 from broker.core.prepared.staging import Staging
@@ -170,8 +170,8 @@ def unchained_claims() -> AbstractContextManager[None]:
                 try:
                     yield step
                     error = None
-                except Exception as told:
-                    error = told
+                except Exception as reported:
+                    error = reported
 
     async def unchained(self: ClaimJobs, consumer: Consumer, limits: Any) -> None:
         try:
@@ -266,14 +266,14 @@ def published_stage_refused() -> AbstractContextManager[None]:
 
 def no_count() -> AbstractContextManager[None]:
     """What is there of the winners is published."""
-    check = Publication.check
+    check = Publishing.check
 
-    def there(self: Publication) -> None:
+    def there(self: Publishing) -> None:
         units = [(winner, self._manager.sinks.unit(winner.unit)) for winner in self._winners]
         self._winners = [winner._replace(rows=unit.rows) for winner, unit in units if unit is not None]
         check(self)
 
-    return _patched((Publication, "check", there))
+    return _patched((Publishing, "check", there))
 
 
 def pieces_twice() -> AbstractContextManager[None]:
@@ -295,24 +295,24 @@ def abort_of_all() -> AbstractContextManager[None]:
 
 def early_ledger() -> AbstractContextManager[None]:
     """ "Already published" is said of a batch whose decision is on its way."""
-    freeze, settle = Publication.freeze, Publication.settle
-    before: dict[Publication, Any] = {}
+    freeze, settle = Publishing.freeze, Publishing.settle
+    before: dict[Publishing, Any] = {}
 
-    def frozen(self: Publication, now: float) -> Rows:
+    def frozen(self: Publishing, now: float) -> Rows:
         rows = freeze(self, now)
         if self._ledger is not None:
             before[self], self._sink.ledger = self._sink.ledger, self._ledger
         return rows
 
-    def settled(self: Publication, moment: Any, *, committed: bool) -> None:
+    def settled(self: Publishing, moment: Any, *, committed: bool) -> None:
         ledger = before.pop(self, self._sink.ledger)
         if not committed:
             self._sink.ledger = ledger
         settle(self, moment, committed=committed)
 
     return _patched(
-        (Publication, "freeze", frozen),
-        (Publication, "settle", settled),
+        (Publishing, "freeze", frozen),
+        (Publishing, "settle", settled),
         (SinkJobs, "lock", lambda _self, _key: FifoLock({}, "")),
         (Sinks, "deciding", lambda *_: False),
     )
@@ -320,20 +320,20 @@ def early_ledger() -> AbstractContextManager[None]:
 
 def losers_stay() -> AbstractContextManager[None]:
     """The other units of a batch are left where they are."""
-    return _patched((Publication, "losers", lambda _: []))
+    return _patched((Publishing, "losers", lambda _: []))
 
 
 def refused_publish_backs_out() -> AbstractContextManager[None]:
     """Units whose decision found no room are gone."""
-    settle = Publication.settle
+    settle = Publishing.settle
 
-    def settled(self: Publication, moment: Any, *, committed: bool) -> None:
+    def settled(self: Publishing, moment: Any, *, committed: bool) -> None:
         settle(self, moment, committed=committed)
         for unit in () if committed else self.units:
             discarding.freeze(unit)
             discarding.settle(self._manager, unit, written=True)
 
-    return _patched((Publication, "settle", settled))
+    return _patched((Publishing, "settle", settled))
 
 
 def nonpersistent_rows_in_memory() -> AbstractContextManager[None]:

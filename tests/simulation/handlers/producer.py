@@ -43,24 +43,24 @@ class Producer:
             customer=f"c{random.randrange(3)}",
             key="",
         )
-        terms: dict[str, Any] = {}
+        extras: dict[str, Any] = {}
         if record.persistent and random.random() < 0.2:
-            record.key = terms["key"] = f"k{random.randrange(6)}"
-            terms["window"] = 1e6
+            record.key = extras["key"] = f"k{random.randrange(6)}"
+            extras["window"] = 1e6
             schedule.records.keys.setdefault(record.key, []).append(record)
         if random.random() < 0.2:
-            terms["delay"] = random.choice((0.5, 5.0, 60.0))
-            record.not_before = schedule.now + terms["delay"] - 1e-3
-        self._putting = asyncio.ensure_future(self._put(record, terms))
+            extras["delay"] = random.choice((0.5, 5.0, 60.0))
+            record.not_before = schedule.now + extras["delay"] - 1e-3
+        self._putting = asyncio.ensure_future(self._put(record, extras))
 
-    async def _put(self, record: Record, terms: dict[str, Any]) -> None:
+    async def _put(self, record: Record, extras: dict[str, Any]) -> None:
         records = self._schedule.records
         try:
             async with self._manager.connect("producer") as connection:
                 persistence = MQPER.PERSISTENT if record.persistent else MQPER.NOT_PERSISTENT
                 async with connection.open(SOURCE, MQOO.OUTPUT) as queue:
                     result = await queue.put(
-                        record.name, persistence=persistence, properties={ORDER_BY: record.customer}, **terms
+                        record.name, persistence=persistence, properties={ORDER_BY: record.customer}, **extras
                     )
                     record.put = Put.REFUSED if result.duplicate else Put.MADE
                     if result.duplicate:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from broker.interface.handlers.deliveries import Delivered
-    from broker.mqi.delivery_fields import HandlingTerms
+    from broker.mqi.delivery_fields import ServiceOptions
     from tests.simulation.handlers.worker import Worker
 
 
@@ -67,7 +67,7 @@ class Record:
 class Records:
     """All messages, by name."""
 
-    def __init__(self, terms: HandlingTerms) -> None:
+    def __init__(self, terms: ServiceOptions) -> None:
         self._terms = terms
         self.messages: dict[str, Record] = {}
         self.keys: dict[str, list[Record]] = {}
@@ -150,7 +150,7 @@ class Records:
         worker.handled.clear()
 
     def any_may_be_lost(self) -> None:
-        """Deliveries have gone that no worker had heeded yet: nobody knows of which messages."""
+        """Deliveries have gone that no worker had handled yet: nobody knows of which messages."""
         for record in self.messages.values():
             if record.end is End.NONE:
                 record.lost += 1

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from broker import QueueManager
-from broker.mqi.delivery_fields import HandlingTerms
+from broker.mqi.delivery_fields import ServiceOptions
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore
 from tests.simulation.clock import SimulatedClock
@@ -29,9 +29,9 @@ DEFINE QLOCAL({OUT})
 """
 
 
-def terms_drawn(random: Random) -> HandlingTerms:
+def terms_drawn(random: Random) -> ServiceOptions:
     """Draw the terms on which the queue is served in one schedule."""
-    return HandlingTerms(
+    return ServiceOptions(
         handler="simulation:handler",
         attempts=random.choice((1, 2, 3, 4)),
         backoff=random.choice(((0.5, 8.0), (2.0,), (1.0, 10.0, 3.0))),

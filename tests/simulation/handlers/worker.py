@@ -13,12 +13,12 @@ from tests.simulation.handlers.setting import OUT, SOURCE
 if TYPE_CHECKING:
     from broker import Connection, QueueManager
     from broker.interface.handlers.deliveries import Delivered, Deliveries
-    from broker.mqi.delivery_fields import HandlingTerms, Settled
+    from broker.mqi.delivery_fields import ServiceOptions, Settled
     from tests.simulation.handlers.records import Record
     from tests.simulation.handlers.schedule import Schedule
 
 PLACES: Final = 4
-HEEDED_AFTER: Final = 8
+HANDLED_AFTER: Final = 8
 """Turns of the event loop until what was taken is looked at: by then all workers have heard what was settled before."""
 
 FAILURE: Final = Failure("ValueError", "so it was drawn", "Traceback ...")
@@ -41,7 +41,7 @@ class Worker:
         self.handled: dict[int, Delivered] = {}
         self._opening = asyncio.ensure_future(self._open(schedule.terms))
 
-    async def _open(self, terms: HandlingTerms) -> None:
+    async def _open(self, terms: ServiceOptions) -> None:
         await self._connection.__aenter__()
         self._deliveries = self._connection.deliveries(SOURCE, options=terms)
         await self._deliveries.__aenter__()
@@ -59,11 +59,11 @@ class Worker:
 
     @property
     def takes(self) -> bool:
-        """True if it waits for deliveries, or has got some that nobody has heeded yet."""
+        """True if it waits for deliveries, or has got some that nobody has handled yet."""
         return self._take is not None
 
     def look(self) -> None:
-        """Heed what was answered since."""
+        """Handle what was answered since."""
         if not self.gone and self._opening.done() and self._opening.exception() is not None:
             self.gone = True  # the queue manager has ended
         if self.gone or not self._ready:
@@ -72,7 +72,7 @@ class Worker:
             self._taken += 1
             if self._taken == 1:
                 self._taken_at = self._schedule.now
-        if self._taken > HEEDED_AFTER and self._take is not None:
+        if self._taken > HANDLED_AFTER and self._take is not None:
             take, self._take = self._take, None
             error = take.exception()
             if error is None:
@@ -113,7 +113,7 @@ class Worker:
         (settled,) = await self._deliveries.settle([settlement])
         if delivered.id in self.handled:
             del self.handled[delivered.id]
-            self._told(record, settled, charges=charges)
+            self._reported(record, settled, charges=charges)
 
     async def _put(self, delivered: Delivered, record: Record) -> None:
         connection = await self._deliveries.connect(delivered)
@@ -133,7 +133,7 @@ class Worker:
             record.open += 1
         return charges
 
-    def _told(self, record: Record, settled: Settled, *, charges: bool) -> None:
+    def _reported(self, record: Record, settled: Settled, *, charges: bool) -> None:
         schedule = self._schedule
         schedule.note(f"{self.name}: {record.name} is {Became(settled.became).name}, reason {settled.reason}")
         became = Became(settled.became)

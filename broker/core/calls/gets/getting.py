@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from broker.core.calls.options import check_get
 from broker.core.message import logical_order
 from broker.core.message.headers.properties import HOWS as PROPERTIES
-from broker.core.message.logical_order import CLOSED, Item
+from broker.core.message.logical_order import CLOSED, LogicalPlace
 from broker.core.queues.handles import CO_OPERATING, FOR_CO_OP
 from broker.core.queues.shelf.selection import ALWAYS, IF_PERSISTENT, Request, unmarked
 from broker.core.queues.shelf.views import GROUP_START, MESSAGE_START, WHOLE_GROUP, WHOLE_MESSAGE
@@ -301,7 +301,7 @@ def _match_item(request: Request, md: MessageDescriptor, matching: int) -> None:
 
 def _check_fits(request: Request) -> None:
     """In logical order match options cannot choose another item than the next (semantics 6.3)."""
-    item = request.item or Item(request.group_id or NO_ID, 1, 0)
+    item = request.item or LogicalPlace(request.group_id or NO_ID, 1, 0)
     for asked, next_is in (
         (request.group_id, item.group_id),
         (request.msg_seq_number, item.msg_seq_number),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.message.delivery_state import Handling
 from broker.core.message.logical_order import AT_ONCE, Instant
-from broker.core.queues.unit_terms import UnitTerms
+from broker.core.queues.unit_extras import UnitExtras
 from broker.mqi.delivery_fields import KEY_BYTES, SECONDS_MAX
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -14,7 +14,7 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from broker.core.calls.puts.put import Prepared, Put
+    from broker.core.calls.puts.put import PreparedPut, Put
     from broker.core.message.entry import Entry
     from broker.core.message.logical_order import Position
     from broker.core.moment import Moment
@@ -24,9 +24,9 @@ _FOREVER: Final = float("inf")
 
 
 def check(put: Put) -> None:
-    """Raise what is wrong with the terms of a put by themselves, or because of where it goes: OPTIONS_ERROR (2046)."""
-    terms, route = put.terms, put.route
-    delay, deliver_at, key, window = terms
+    """Raise what is wrong with the extra options of a put, in themselves or where it goes: OPTIONS_ERROR (2046)."""
+    extras, route = put.extras, put.route
+    delay, deliver_at, key, window = extras
     if not (0 <= delay <= SECONDS_MAX and 0 <= deliver_at < _FOREVER) or (delay and deliver_at):
         raise MQError(
             MQRC.OPTIONS_ERROR,
@@ -44,8 +44,8 @@ def instant_of(put: Put, moment: Moment) -> Instant:
     """Return the instant from which the message is available. What is put in logical order has the instant of the
     group, or logical message, that it goes on with; another one is OPTIONS_ERROR (2046).
     """
-    terms, handle = put.terms, put.handle
-    said = (terms.delay, terms.deliver_at)
+    extras, handle = put.extras, put.handle
+    said = (extras.delay, extras.deliver_at)
     last = None if handle is None else handle.position.last_put
     if last is not None and last.open and last.logical:
         if said != last.instant.said:
@@ -55,16 +55,16 @@ def instant_of(put: Put, moment: Moment) -> Instant:
         return last.instant
     if not any(said):
         return AT_ONCE
-    if terms.delay > 0:
-        return Instant(said, moment.wall + terms.delay, moment.tick + terms.delay)
-    if terms.deliver_at > moment.wall + SECONDS_MAX:
-        raise MQError(MQRC.OPTIONS_ERROR, f"deliver_at={terms.deliver_at}: more than ten years from now")
-    if terms.deliver_at > moment.wall:
-        return Instant(said, terms.deliver_at)
+    if extras.delay > 0:
+        return Instant(said, moment.wall + extras.delay, moment.tick + extras.delay)
+    if extras.deliver_at > moment.wall + SECONDS_MAX:
+        raise MQError(MQRC.OPTIONS_ERROR, f"deliver_at={extras.deliver_at}: more than ten years from now")
+    if extras.deliver_at > moment.wall:
+        return Instant(said, extras.deliver_at)
     return Instant(said)
 
 
-def delay(put: Put, prepared: Prepared, instant: Instant) -> Position | None:
+def delay(put: Put, prepared: PreparedPut, instant: Instant) -> Position | None:
     """Delay completed messages until an instant; where that leaves the handle. Raises EXPIRY_ERROR (2013) where they
     would be expired by then.
     """
@@ -96,17 +96,17 @@ def _share(put: Put, entry: Entry) -> None:
 def join(unit: Unit, entries: Iterable[Entry], instant: Instant) -> None:
     """Messages that have been placed are delayed from the commit of the unit on."""
     if instant.wall:
-        terms = unit.terms = unit.terms or UnitTerms()
+        extras = unit.extras = unit.extras or UnitExtras()
         for entry in entries:
-            terms.delayed[entry] = instant.tick
+            extras.delayed[entry] = instant.tick
 
 
 def take_out(unit: Unit) -> tuple[list[Entry], list[tuple[Entry, float | None]]]:
     """Return the puts of a committed unit: those available now, and the delayed ones, each with its instant
     (monotonic).
     """
-    terms = unit.terms
-    if terms is None or not terms.delayed:
+    extras = unit.extras
+    if extras is None or not extras.delayed:
         return unit.puts, []
-    there = [entry for entry in unit.puts if entry not in terms.delayed or entry.queue.deleted]
-    return there, [(entry, due) for entry, due in terms.delayed.items() if not entry.queue.deleted]
+    there = [entry for entry in unit.puts if entry not in extras.delayed or entry.queue.deleted]
+    return there, [(entry, due) for entry, due in extras.delayed.items() if not entry.queue.deleted]

@@ -27,7 +27,7 @@ def awaited(unit: Unit, now: float) -> bool:
     """True if the unit does nothing but put one message which, once settled, a get outside syncpoint takes before
     anybody else sees it.
     """
-    if len(unit.puts) != 1 or unit.gets or unit.reports or unit.terms is not None:
+    if len(unit.puts) != 1 or unit.gets or unit.reports or unit.extras is not None:
         return False
     (entry,) = unit.puts
     queue = entry.queue

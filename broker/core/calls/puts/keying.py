@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from broker.core.message.entry import GET_PENDING, MAX_PRIORITY, order_key
 from broker.core.message.rows import Rows
 from broker.core.queues import unit as units
-from broker.core.queues.keys import Holder, Keys, digest_of
-from broker.core.queues.unit_terms import PutKey, UnitTerms
+from broker.core.queues.keys import KeyHolder, Keys, digest_of
+from broker.core.queues.unit_extras import PutKey, UnitExtras
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
@@ -31,7 +31,7 @@ class Duplicate(Exception):
     """
 
     def __init__(
-        self, queue: MessageQueue, hashed: bytes, first: Holder, entry: Entry | None, msg_id: bytes, *, awaited: bool
+        self, queue: MessageQueue, hashed: bytes, first: KeyHolder, entry: Entry | None, msg_id: bytes, *, awaited: bool
     ) -> None:
         super().__init__(queue.name)
         self.queue = queue
@@ -54,7 +54,7 @@ def check(manager: Manager, put: Put, unit: Unit | None, now: float) -> bytes:
     OBJECT_IN_USE (2042) when another unit of work has the key to itself, RESOURCE_PROBLEM (2102) for one key too many.
     """
     queue, of_all = put.route.queue, manager.keys
-    hashed = of_all.hashed(put.terms.key)
+    hashed = of_all.hashed(put.extras.key)
     keys = queue.keys
     if keys is not None:
         keys.drop_old(now)
@@ -129,12 +129,12 @@ def join(manager: Manager, put: Put, hashed: bytes, entry: Entry, unit: Unit, no
     keys = queue.keys
     if keys is None:
         keys = queue.keys = Keys(queue.number, manager.keys)
-    window = put.terms.window
+    window = put.extras.window
     since = entry.handling.not_before if entry.handling is not None else now
     until = 0.0 if window is None else max(since, now) + window
-    keys.begin(hashed, unit, entry, Holder(entry.id, until, digest_of(put.data), entry.given_msg_id or b""))
-    terms = unit.terms = unit.terms or UnitTerms()
-    terms.puts.append(PutKey(keys, hashed, entry))
+    keys.begin(hashed, unit, entry, KeyHolder(entry.id, until, digest_of(put.data), entry.given_msg_id or b""))
+    extras = unit.extras = unit.extras or UnitExtras()
+    extras.puts.append(PutKey(keys, hashed, entry))
 
 
 def load(manager: Manager, rows: Iterable[KeyRow], now: float) -> Rows:

@@ -18,14 +18,14 @@ from broker.core.message.logical_order import AT_ONCE, CLOSED, SEGMENTATION_ALLO
 from broker.core.queues.unit import Unit
 from broker.mqi import checks
 from broker.mqi.constants.options import MQPMO
-from broker.mqi.delivery_fields import NO_TERMS
+from broker.mqi.delivery_fields import NO_EXTRAS
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from broker.core.calls.puts.put import Prepared, Put
+    from broker.core.calls.puts.put import PreparedPut, Put
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
     from broker.core.message.logical_order import Position
@@ -44,10 +44,10 @@ def put(manager: Manager, put: Put, moment: Moment, implicit: Unit | None = None
     """
     hconn, handle = put.hconn, put.handle
     length = len(put.data)
-    terms, key, instant = put.terms, b"", AT_ONCE
-    if terms is not NO_TERMS:
+    extras, key, instant = put.extras, b"", AT_ONCE
+    if extras is not NO_EXTRAS:
         delaying.check(put)
-        if terms.key and not put.route.queue.shared:  # whose keys the group knows
+        if extras.key and not put.route.queue.shared:  # whose keys the group knows
             joined = int(checks.put_options(put.pmo).options) & _SYNCPOINT
             key = keying.check(manager, put, hconn.unit if joined else implicit, moment.wall)
     template = template_of(manager, put, length)
@@ -68,7 +68,7 @@ def put(manager: Manager, put: Put, moment: Moment, implicit: Unit | None = None
     unit.calls += 1
     unit.bytes += length
     place(manager, entries, unit, moment)
-    if terms is not NO_TERMS or instant is not AT_ONCE:
+    if extras is not NO_EXTRAS or instant is not AT_ONCE:
         delaying.join(unit, entries, instant)
         if key:
             keying.join(manager, put, key, shown, unit, moment.wall)
@@ -104,7 +104,7 @@ def template_of(manager: Manager, put: Put, length: int) -> PutTemplate | None:
     template = None if last is None else last.template
     if template is None or manager.quiescing or (handle is not None and handle.position.last_put is not CLOSED):
         return None
-    if put.terms is not NO_TERMS:
+    if put.extras is not NO_EXTRAS:
         return None
     return template if template.fits(put, length, manager.objects.changes) else None
 
@@ -125,7 +125,7 @@ def place(manager: Manager, entries: Sequence[Entry], unit: Unit, moment: Moment
         manager.triggers.put(queue, entries, unit, moment.tick)
 
 
-def _prepared(manager: Manager, put: Put, now: float) -> Prepared:
+def _prepared(manager: Manager, put: Put, now: float) -> PreparedPut:
     """A put that is not like the last one, once it has passed all checks of its own."""
     if put.route.group is not None:
         put = on_its_way(manager, put)
@@ -140,7 +140,7 @@ def _prepared(manager: Manager, put: Put, now: float) -> Prepared:
         raise
     if last is not None:
         last.template = None
-        if not prepared.reason and put.terms is NO_TERMS and leaves_template(last, put, prepared):
+        if not prepared.reason and put.extras is NO_EXTRAS and leaves_template(last, put, prepared):
             length_max = min(queue.max_length, manager.max_length)
             last.template = PutTemplate(put, prepared, length_max, manager.objects.changes)
     return prepared

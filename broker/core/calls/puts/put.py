@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.mqi.delivery_fields import NO_TERMS, PutTerms
+from broker.mqi.delivery_fields import NO_EXTRAS, PutExtras
 
 if TYPE_CHECKING:
     from broker.core.message.entry import Entry
@@ -29,14 +29,14 @@ class Put:
     data: bytes
     properties: bytes = b""
     """Properties that are given packed (`broker.mqi.layouts.rfh2`), beside those that stand before the data."""
-    terms: PutTerms = NO_TERMS
+    extras: PutExtras = NO_EXTRAS
     """The options of the put beyond those of the MQI."""
     last_calls: LastCalls | None = None
     """Of MQPUT1: what the last ones by the same name have left. MQPUT has it in its handle."""
 
 
 @dataclass(slots=True, eq=False)
-class Prepared:
+class PreparedPut:
     """A put that has passed all checks of its own: the entries to place, a warning, where it leaves the handle, and the
     descriptor that counts: the caller's without padding, its reply-to queue resolved.
     """

@@ -20,7 +20,7 @@ from broker.mqi.constants.options import MQPMO
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from broker.core.calls.puts.put import Prepared, Put
+    from broker.core.calls.puts.put import PreparedPut, Put
     from broker.core.identifiers import Identifiers
     from broker.core.queues.handles import LastCalls
 
@@ -32,7 +32,7 @@ _PLAIN = (
 
 class PutTemplate:
     """The outcome of a put, to be used again. The descriptor given is the caller's, who may change it between two puts;
-    `md` is what counts of it (`Prepared`).
+    `md` is what counts of it (`PreparedPut`).
     """
 
     __slots__ = (
@@ -56,7 +56,7 @@ class PutTemplate:
     def __init__(
         self,
         put: Put,
-        prepared: Prepared,
+        prepared: PreparedPut,
         length_max: int,
         changes: int,
     ) -> None:
@@ -110,7 +110,7 @@ class PutTemplate:
         return entries
 
 
-def leaves_template(last: LastCalls, put: Put, prepared: Prepared) -> bool:
+def leaves_template(last: LastCalls, put: Put, prepared: PreparedPut) -> bool:
     """True if a put with this outcome, without a warning, is of the plainest kind. The first put with a descriptor of
     the caller's leaves none, since most descriptors are used once.
     """

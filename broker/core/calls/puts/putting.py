@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.core.calls.options import check_put
-from broker.core.calls.puts.put import Prepared, Put
+from broker.core.calls.puts.put import PreparedPut, Put
 from broker.core.message import context, logical_order, report_options
 from broker.core.message.entry import MAX_PRIORITY, Entry, FullEntry
 from broker.core.message.headers import transmission
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from broker.core.identifiers import Identifiers
     from broker.core.manager import Manager
     from broker.core.message.context import Context
-    from broker.core.message.logical_order import Item, Position
+    from broker.core.message.logical_order import LogicalPlace, Position
     from broker.core.names.routes import Route
     from broker.mqi.structures import PutMessageOptions
 
@@ -54,12 +54,12 @@ _DEFAULTS = MessageDescriptor()
 
 
 @dataclass(slots=True, eq=False)
-class _Message:
+class _PutMessage:
     """The message of a put: descriptor and data without the headers that stand for fields and properties."""
 
     md: MessageDescriptor
     given: MessageDescriptor
-    """The descriptor that counts (`Prepared.md`); `md` is another where there were such headers."""
+    """The descriptor that counts (`PreparedPut.md`); `md` is another where there were such headers."""
     data: bytes
     flags: int = 0
     """MsgFlags, as far as the version of the descriptor has them."""
@@ -68,7 +68,7 @@ class _Message:
     warning: int = 0
 
 
-def prepare(manager: Manager, put: Put, now: float) -> Prepared:
+def prepare(manager: Manager, put: Put, now: float) -> PreparedPut:
     """Check a message and complete it, in the order of semantics 0.3. Changes nothing but the counter of
     identifiers.
     """
@@ -114,13 +114,13 @@ def prepare(manager: Manager, put: Put, now: float) -> Prepared:
         if flags & logical_order.IN_PARTS:
             reach = max(message.original_length, len(data))  # of a report about a segment: that of the segment
             after = position.after(item, reach, flags, persistence, in_unit=in_unit, logical=ordered)
-    return Prepared(entries, warning, after, shown, message.given)
+    return PreparedPut(entries, warning, after, shown, message.given)
 
 
-def _described(manager: Manager, put: Put, *, ordered: bool) -> _Message:
+def _described(manager: Manager, put: Put, *, ordered: bool) -> _PutMessage:
     """Check the descriptor, and take out of the data what stands for fields and properties."""
     if put.md is None:
-        return _Message(_DEFAULTS, _DEFAULTS, put.data)
+        return _PutMessage(_DEFAULTS, _DEFAULTS, put.data)
     route, ids = put.route, manager.ids
     md, warning = checks.descriptor_for_put(put.md, _RULES, remote=route.remote)
     md = given = reply_to(manager.objects.definitions, md)
@@ -138,11 +138,11 @@ def _described(manager: Manager, put: Put, *, ordered: bool) -> _Message:
         warning = check_descriptor(md, remote=route.remote)
     flags = int(md.msg_flags) if md.version > 1 else 0
     original_length = _check_group_fields(md, flags, len(data), ordered=ordered)
-    return _Message(md, given, data, flags, original_length, properties, warning)
+    return _PutMessage(md, given, data, flags, original_length, properties, warning)
 
 
 def _completed(
-    put: Put, message: _Message, item: Item, persistence: int, taken: Context, ids: Identifiers, now: float
+    put: Put, message: _PutMessage, item: LogicalPlace, persistence: int, taken: Context, ids: Identifiers, now: float
 ) -> Entry:
     """The message as it will be at its destination, whole."""
     md, data, flags = message.md, message.data, message.flags

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.calls import expiring
 from broker.core.calls.puts import placing
-from broker.core.message.entry import FullEntry, Piece
+from broker.core.message.entry import CutSegment, FullEntry
 from broker.core.message.generated import reports
 from broker.core.message.generated.dead_letter import dead_letter
 from broker.core.message.generated.generated import Lost
@@ -122,7 +122,7 @@ def _check(route: Route, entry: Entry, max_length: int) -> None:
 
 def _entry(route: Route, message: GeneratedMessage, number: int, now: float) -> Entry:
     md, queue, priority = message.md, route.queue, route.priority(message.md.priority)
-    kind = FullEntry if message.triggers else Piece
+    kind = FullEntry if message.triggers else CutSegment
     entry = kind(queue, number, queue.rank(priority), message.data, len(message.data))
     entry.given_msg_id, entry.correl_id, entry.group_id = md.msg_id, md.correl_id, md.group_id
     entry.msg_seq_number, entry.offset = md.msg_seq_number, md.offset

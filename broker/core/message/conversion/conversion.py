@@ -87,7 +87,7 @@ def _chain(data: bytes, format: str, source: Coding, target: Coding) -> bytes:
 # Headers
 
 
-class _Header:
+class _HeaderLayout:
     """The layout of a header: `4c` are four characters, `24b` bytes that are kept as they are, `l` is an integer.
 
     The first field is `tag` and the second `version`. `describes` is the place of the Encoding of the data behind it,
@@ -113,7 +113,7 @@ class _Header:
         self.size = self.structs["<"].size
 
 
-def _found(format: str, data: bytes, start: int, source: Coding) -> tuple[_Header, list[int | bytes], int]:
+def _found(format: str, data: bytes, start: int, source: Coding) -> tuple[_HeaderLayout, list[int | bytes], int]:
     """The header at `start`, its fields, and where it ends."""
     order, page = order_of(source, SOURCE), page_of(source, SOURCE)
     for header in _HEADERS[format]:
@@ -152,7 +152,7 @@ def _state(fields: list[int | bytes], place: int, format: str, behind: Coding, s
         fields[place + 1] = now.ccsid
 
 
-def _recoded(header: _Header, fields: list[int | bytes], source: Coding, target: Coding) -> list[int | bytes]:
+def _recoded(header: _HeaderLayout, fields: list[int | bytes], source: Coding, target: Coding) -> list[int | bytes]:
     """The fields with their characters in the target's character set, padded with its blanks."""
     return [
         coding.field(field, source, target) if kind == "c" and isinstance(field, bytes) else field
@@ -247,23 +247,23 @@ def _bad(why: str) -> MQError:
     return MQError(MQRC.FORMAT_ERROR, why)
 
 
-_DIST_HEADER = _Header("DH  ", 1, "4c l l l l 8c l l l l l", 3, _records)
+_DIST_HEADER = _HeaderLayout("DH  ", 1, "4c l l l l 8c l l l l l", 3, _records)
 _DIST_HEADER_SIZE = _DIST_HEADER.size
-_REF_MSG_HEADER = _Header("RMH ", 1, "4c l l l l 8c l 8c 24b l l l l l l l l l l l", 3, _names)
+_REF_MSG_HEADER = _HeaderLayout("RMH ", 1, "4c l l l l 8c l 8c 24b l l l l l l l l l l l", 3, _names)
 _REF_MSG_HEADER_SIZE = _REF_MSG_HEADER.size
 _HEADERS = {
-    MQFMT.DEAD_LETTER_HEADER.value: (_Header("DLH ", 1, "4c l l 48c 48c l l 8c l 28c 8c 8c", 5),),
+    MQFMT.DEAD_LETTER_HEADER.value: (_HeaderLayout("DLH ", 1, "4c l l 48c 48c l l 8c l 28c 8c 8c", 5),),
     MQFMT.DIST_HEADER.value: (_DIST_HEADER,),
-    MQFMT.MD_EXTENSION.value: (_Header("MDE ", 2, "4c l l l l 8c l 24b l l l l", 3),),
+    MQFMT.MD_EXTENSION.value: (_HeaderLayout("MDE ", 2, "4c l l l l 8c l 24b l l l l", 3),),
     MQFMT.REF_MSG_HEADER.value: (_REF_MSG_HEADER,),
-    MQFMT.RF_HEADER_2.value: (_Header("RFH ", 2, "4c l l l l 8c l l", 3, _folders),),
+    MQFMT.RF_HEADER_2.value: (_HeaderLayout("RFH ", 2, "4c l l l l 8c l l", 3, _folders),),
     MQFMT.TRIGGER.value: (
-        _Header("TM  ", 1, "4c l 48c 48c 64c l 256c 128c 128c"),
-        _Header("TMC ", "   2", "4c 4c 48c 48c 64c 4c 256c 128c 128c 48c"),
-        _Header("TMC ", "   1", "4c 4c 48c 48c 64c 4c 256c 128c 128c"),
+        _HeaderLayout("TM  ", 1, "4c l 48c 48c 64c l 256c 128c 128c"),
+        _HeaderLayout("TMC ", "   2", "4c 4c 48c 48c 64c 4c 256c 128c 128c 48c"),
+        _HeaderLayout("TMC ", "   1", "4c 4c 48c 48c 64c 4c 256c 128c 128c"),
     ),
     MQFMT.XMIT_Q_HEADER.value: (
-        _Header(
+        _HeaderLayout(
             "XQH ",
             1,
             "4c l 48c 48c 4c l l l l l l l 8c l l 24b 24b l 48c 48c 12c 32b 32c l 28c 8c 8c 4c",

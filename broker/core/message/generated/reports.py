@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from broker.core.identifiers import Identifiers
     from broker.core.message.entry import Entry
-    from broker.core.message.report_options import Choice
+    from broker.core.message.report_options import ReportChoice
 
 EXPIRATION_REPORT_EXPIRY = 600
 """The life of an expiration report that inherits an expiry, in tenths of a second: of the message's nothing is left."""
@@ -44,21 +44,21 @@ assert PACKED_FIELDS[0] == "report"
 _REPORT_AT = len(msgpack.Packer().pack_array_header(len(PACKED_FIELDS)))
 
 
-class Kind(NamedTuple):
+class ReportKind(NamedTuple):
     """A kind of report: its Feedback, the options that ask for it, and the formats of messages that cause none."""
 
     feedback: int
-    choice: Choice
+    choice: ReportChoice
     never_for: tuple[str, ...] = ()
 
 
-EXCEPTION = Kind(0, report_options.EXCEPTION)  # its Feedback is the reason
-COA = Kind(MQFB.COA.value, report_options.COA, (_TRANSMITTED, _DEAD))
-COD = Kind(MQFB.COD.value, report_options.COD, (_DEAD,))
-EXPIRATION = Kind(MQFB.EXPIRATION.value, report_options.EXPIRATION)
+EXCEPTION = ReportKind(0, report_options.EXCEPTION)  # its Feedback is the reason
+COA = ReportKind(MQFB.COA.value, report_options.COA, (_TRANSMITTED, _DEAD))
+COD = ReportKind(MQFB.COD.value, report_options.COD, (_DEAD,))
+EXPIRATION = ReportKind(MQFB.EXPIRATION.value, report_options.EXPIRATION)
 
 
-def asked(entry: Entry, kind: Kind) -> int:
+def asked(entry: Entry, kind: ReportKind) -> int:
     """Return the option of this kind that the message has; 0 when it asks for no such report."""
     packed_md = entry.packed_md
     if not packed_md[_REPORT_AT]:
@@ -67,12 +67,12 @@ def asked(entry: Entry, kind: Kind) -> int:
     return 0 if fields[_FORMAT] in kind.never_for else kind.choice.of(fields[0])
 
 
-def unread(wanted: Iterable[tuple[Entry, Kind]]) -> list[Entry]:
+def unread(wanted: Iterable[tuple[Entry, ReportKind]]) -> list[Entry]:
     """The messages whose bodies these reports carry, and which are only on disk now."""
     return [entry for entry, kind in wanted if entry.data is None and asked(entry, kind) not in (0, kind.choice.plain)]
 
 
-def report_on(entry: Entry, kind: Kind, ids: Identifiers, now: float) -> GeneratedMessage:
+def report_on(entry: Entry, kind: ReportKind, ids: Identifiers, now: float) -> GeneratedMessage:
     """The report that the message asks for. Its body is in memory where the report carries some of it."""
     md = MessageDescriptor(
         msg_id=entry.msg_id,
@@ -107,7 +107,7 @@ def exception_report(message: GeneratedMessage, reason: int, ids: Identifiers, n
     return _report(GeneratedMessage("", "", md, data), kind, md.expiry, ids, now)
 
 
-def _report(message: GeneratedMessage, kind: Kind, expiry: int, ids: Identifiers, now: float) -> GeneratedMessage:
+def _report(message: GeneratedMessage, kind: ReportKind, expiry: int, ids: Identifiers, now: float) -> GeneratedMessage:
     """The report whose data this is, and whose descriptor is still that of the message it is about. `expiry` is what it
     inherits, if it does.
     """
@@ -127,7 +127,7 @@ def _report(message: GeneratedMessage, kind: Kind, expiry: int, ids: Identifiers
     return message._replace(q_name=reply_to[0], q_mgr_name=reply_to[1])
 
 
-def _data(data: bytes, kind: Kind, md: MessageDescriptor) -> bytes:
+def _data(data: bytes, kind: ReportKind, md: MessageDescriptor) -> bytes:
     """Return the part of a message's data that the report carries, where `md` is its descriptor."""
     option = kind.choice.of(md.report)
     if option == kind.choice.plain:
@@ -137,7 +137,7 @@ def _data(data: bytes, kind: Kind, md: MessageDescriptor) -> bytes:
     return data[: headers_length(md.format, md.encoding, data) + report_options.WITH_DATA_BYTES]
 
 
-def _inherited_expiry(entry: Entry, kind: Kind, now: float) -> int:
+def _inherited_expiry(entry: Entry, kind: ReportKind, now: float) -> int:
     """Return the rest of the message's life, in tenths of a second, rounded up."""
     if entry.deadline is None:
         return -1

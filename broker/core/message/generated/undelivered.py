@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 _DISCARD_MSG = MQRO.DISCARD_MSG.value
 
 
-class Fate(NamedTuple):
+class Undelivered(NamedTuple):
     """The messages to put in its stead: a report on it, and the letter to the dead-letter queue."""
 
     report: GeneratedMessage | None
     letter: GeneratedMessage | None
 
 
-def fate_of(message: GeneratedMessage, reason: int, dead_q_name: str, ids: Identifiers, now: float) -> Fate:
+def fate_of(message: GeneratedMessage, reason: int, dead_q_name: str, ids: Identifiers, now: float) -> Undelivered:
     """Return the report and the dead letter of a message that failed with this MQRC; `dead_q_name` is where it goes."""
     report = exception_report(message, reason, ids, now)
     if message.md.report & _DISCARD_MSG:
-        return Fate(report, None)
-    return Fate(report, dead_letter(message, dead_q_name, reason, ids, now))
+        return Undelivered(report, None)
+    return Undelivered(report, dead_letter(message, dead_q_name, reason, ids, now))

@@ -14,7 +14,7 @@ from broker.mqi.constants.descriptor import MQFMT
 from broker.mqi.layouts.layouts import MQDLH
 
 
-class _Header(NamedTuple):
+class _HeaderOffsets(NamedTuple):
     """The offsets of the fields of a header that are read here. `size` None: it says itself how long it is."""
 
     encoding_at: int
@@ -24,7 +24,7 @@ class _Header(NamedTuple):
 
 _LENGTH_AT = 8
 _FORMAT_SIZE = 8
-_CHAINED = _Header(12, 20)
+_CHAINED = _HeaderOffsets(12, 20)
 _DESCRIPTOR_AT = 104  # of the MQMD in an MQXQH
 
 _HEADERS = {
@@ -41,8 +41,8 @@ _HEADERS = {
         ),
         _CHAINED,
     ),
-    MQFMT.DEAD_LETTER_HEADER.value: _Header(108, 116, MQDLH.SIZE),
-    MQFMT.XMIT_Q_HEADER.value: _Header(_DESCRIPTOR_AT + 24, _DESCRIPTOR_AT + 32, 428),
+    MQFMT.DEAD_LETTER_HEADER.value: _HeaderOffsets(108, 116, MQDLH.SIZE),
+    MQFMT.XMIT_Q_HEADER.value: _HeaderOffsets(_DESCRIPTOR_AT + 24, _DESCRIPTOR_AT + 32, 428),
 }
 
 

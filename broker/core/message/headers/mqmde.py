@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from broker.core.message.logical_order import Item
+from broker.core.message.logical_order import LogicalPlace
 from broker.mqi.constants.descriptor import MQCCSI, MQENC
 from broker.mqi.errors import MQError
 from broker.mqi.layouts.fields import signed
@@ -24,7 +24,7 @@ LENGTH = 72
 _LAYOUT = "4siiii8si24siiii"
 _LITTLE_ENDIAN = 0x0000_0002  # the integers of MQENC.NATIVE on these machines are reversed
 _INTEGER_MASK = 0x0000_000F
-UNGROUPED = Item(NO_ID, 1, 0)
+UNGROUPED = LogicalPlace(NO_ID, 1, 0)
 
 
 def byte_order(encoding: int) -> str:
@@ -59,7 +59,7 @@ def take_mqmde(md: MessageDescriptor, data: bytes, own_ccsid: int) -> tuple[Mess
 
 
 def packed(
-    item: Item, flags: int, original_length: int, encoding: int, ccsid: int, format: str, own_encoding: int
+    item: LogicalPlace, flags: int, original_length: int, encoding: int, ccsid: int, format: str, own_encoding: int
 ) -> bytes:
     """The MQMDE for a message that a version 1 descriptor cannot describe, itself in `own_encoding`. `encoding`,
     `ccsid` and `format` are those of the data behind it.
@@ -71,7 +71,7 @@ def packed(
     )  # fmt: skip
 
 
-def needed(item: Item, flags: int, original_length: int) -> bool:
+def needed(item: LogicalPlace, flags: int, original_length: int) -> bool:
     """True if a version 1 descriptor cannot describe a message with these fields."""
     return bool(flags) or original_length != -1 or item != UNGROUPED
 
@@ -80,4 +80,4 @@ def _has_defaults(md: MessageDescriptor) -> bool:
     """True if the descriptor says nothing about groups: version 1 never does."""
     if md.version == 1:
         return True
-    return not needed(Item(md.group_id, md.msg_seq_number, md.offset), md.msg_flags, md.original_length)
+    return not needed(LogicalPlace(md.group_id, md.msg_seq_number, md.offset), md.msg_flags, md.original_length)

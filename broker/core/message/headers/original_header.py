@@ -41,7 +41,7 @@ class Behind(NamedTuple):
     format: str
 
 
-class Header(NamedTuple):
+class OriginalHeader(NamedTuple):
     """A header in the data of a put: where it is, how it is coded, and which of its folders hold no properties."""
 
     found: rfh2.Found
@@ -63,7 +63,7 @@ class Original(NamedTuple):
     replaces: int
 
 
-def pack(headers: Sequence[Header], data: bytes, replaces: int) -> bytes:
+def pack(headers: Sequence[OriginalHeader], data: bytes, replaces: int) -> bytes:
     """The headers at the front of `data`, of which `left_in_data` leaves so many bytes there."""
     coding = headers[0].coding
     encoding, ccsid = rfh2.as_long(coding.encoding), rfh2.as_long(coding.coded_char_set_id)
@@ -78,7 +78,7 @@ def pack(headers: Sequence[Header], data: bytes, replaces: int) -> bytes:
     return b"".join(pieces)
 
 
-def left_in_data(headers: Sequence[Header], data: bytes, behind: Behind) -> tuple[bytes, Behind]:
+def left_in_data(headers: Sequence[OriginalHeader], data: bytes, behind: Behind) -> tuple[bytes, Behind]:
     """The headers with the folders that hold no properties alone, and what describes them. A header without any goes.
     `behind` describes the data behind them all.
     """

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgpack
 
 from broker.core.message.headers import original_header
-from broker.core.message.headers.original_header import Behind, Header
+from broker.core.message.headers.original_header import Behind, OriginalHeader
 from broker.mqi.constants.attribute_values import MQPROP
 from broker.mqi.constants.descriptor import MQCCSI, MQENC, MQMF, UTF_8
 from broker.mqi.constants.options import MQGMO
@@ -125,9 +125,9 @@ def _find(md: MessageDescriptor, data: bytes) -> tuple[list[rfh2.Found], list[Be
 
 def _sorted(
     found: Sequence[rfh2.Found], codings: Sequence[Behind], data: bytes, properties_max: int
-) -> tuple[list[Header], list[str]]:
+) -> tuple[list[OriginalHeader], list[str]]:
     """The headers, with what is to stay in the data of each, and the texts of the folders that hold properties."""
-    headers: list[Header] = []
+    headers: list[OriginalHeader] = []
     texts: list[str] = []
     size = 0
     for header, coding in zip(found, codings, strict=False):
@@ -143,7 +143,7 @@ def _sorted(
                 raise MQError(MQRC.PROPERTIES_TOO_BIG, f"{size} bytes of properties, MAXPROPL is {properties_max}")
             if text:
                 texts.append(text)
-        headers.append(Header(header, coding, frozenset(left)))
+        headers.append(OriginalHeader(header, coding, frozenset(left)))
     return headers, texts
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from broker.core.message.entry import FullEntry, Piece, rank_of
+from broker.core.message.entry import CutSegment, FullEntry, rank_of
 from broker.core.message.generated.generated import GeneratedMessage
 from broker.core.message.headers import mqmde, properties
 from broker.mqi.constants.descriptor import MQAT, MQENC, MQFMT, MQRO_ACCEPT_UNSUP_IF_XMIT_MASK
@@ -43,7 +43,7 @@ def transmitted(entry: Entry, route: Route, ids: Identifiers, now: float) -> Ent
         data = mqmde.packed(entry.item, flags, original, *described, _NATIVE) + data
         md.encoding, md.coded_char_set_id, md.format = _NATIVE, ids.coded_char_set_id, mqmde.FORMAT
     data = MQXQH(route.q_name, route.q_mgr_name, md).to_bytes(_byte_order(_NATIVE)) + data
-    kind = FullEntry if entry.triggers else Piece
+    kind = FullEntry if entry.triggers else CutSegment
     waiting = kind(route.queue, ids.next(), rank_of(entry.key), data, len(data))
     waiting.priority, waiting.persistence = entry.priority, entry.persistence
     waiting.correl_id = entry.msg_id if route.group is None else destination_id(route.q_mgr_name)

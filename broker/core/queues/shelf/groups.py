@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from broker.core.message.entry import Entry
-    from broker.core.message.logical_order import Item
+    from broker.core.message.logical_order import LogicalPlace
 
 Piece: TypeAlias = tuple[int, int, bool, bool]  # key, length, whether it is the last, whether it is a segment
 
@@ -135,7 +135,7 @@ class LogicalMessage:
         return offset + self.pieces[offset][0][1]
 
 
-class Group:
+class ShelfGroup:
     """The available messages of one group id."""
 
     __slots__ = ("_lasts", "_reach", "complete", "id", "keys", "messages")
@@ -207,13 +207,13 @@ class Groups:
     __slots__ = ("_groups",)
 
     def __init__(self) -> None:
-        self._groups: dict[bytes, Group] = {}
+        self._groups: dict[bytes, ShelfGroup] = {}
 
     def add(self, entry: Entry) -> list[int]:
         """A message with a group id is available. The keys of those whose completeness may have changed with it."""
         group = self._groups.get(entry.group_id)
         if group is None:
-            group = self._groups[entry.group_id] = Group(entry.group_id)
+            group = self._groups[entry.group_id] = ShelfGroup(entry.group_id)
         before = _state(group, entry)
         group.add(entry)
         return self._changed(group, entry, before)
@@ -227,7 +227,7 @@ class Groups:
             del self._groups[entry.group_id]
         return self._changed(group, entry, before)
 
-    def first(self, item: Item) -> int | None:
+    def first(self, item: LogicalPlace) -> int | None:
         """The key of the message that is this item; of several the first in queue order."""
         message = self._message(item.group_id, item.msg_seq_number)
         return None if message is None else message.at(item.offset)
@@ -314,7 +314,7 @@ class Groups:
         group = self._groups.get(group_id)
         return None if group is None else group.messages.get(number)
 
-    def _changed(self, group: Group, entry: Entry, before: _State) -> list[int]:
+    def _changed(self, group: ShelfGroup, entry: Entry, before: _State) -> list[int]:
         after = _state(group, entry)
         if after.group_complete != before.group_complete:
             return list(group.keys)
@@ -332,7 +332,7 @@ class _State(NamedTuple):
     first: int | None  # the segment with which the message begins
 
 
-def _state(group: Group, entry: Entry) -> _State:
+def _state(group: ShelfGroup, entry: Entry) -> _State:
     message = group.messages.get(entry.msg_seq_number)
     if message is None:
         return _State(group.complete, message_complete=False, first=None)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from broker.core.message.entry import Entry
-    from broker.core.message.logical_order import Item
+    from broker.core.message.logical_order import LogicalPlace
     from broker.core.queues.handles import Marker
     from broker.core.queues.shelf.shelf import Shelf
     from broker.core.queues.shelf.views import View
@@ -69,7 +69,7 @@ class Request:
         self.msg_seq_number: int | None = None
         self.offset: int | None = None
         self.token: bytes | None = None
-        self.item: Item | None = None  # just the item that comes next in logical order
+        self.item: LogicalPlace | None = None  # just the item that comes next in logical order
         self.start = ANY  # where in its group the message must be
         self.whole = PART  # what must be available with it, so that the arrival of one can make another the one to give
         self.selector: Selector | None = None  # only messages of which this is true

@@ -44,7 +44,7 @@ class Target:
         return {**place, **self.options}
 
 
-class Sink:
+class ReplaySink:
     """The sink of one replay. Raises PipelineError, at once for options that are none."""
 
     def __init__(self, target: Target, key: str) -> None:
@@ -88,13 +88,13 @@ class Sink:
                 "--audit, or do without by --no-audit. Nothing was put"
             ) from error
 
-    def write(self, messages: DataFrame, told: dict[str, Any]) -> None:
+    def write(self, messages: DataFrame, reported: dict[str, Any]) -> None:
         """Put the messages in the order of their positions, and the audit message behind them: all or none."""
         rows = messages.orderBy("position", "queue").select(*NAMES)
         if self.target.queue is not None:
             rows = rows.withColumn("queue", sql.lit(self.target.queue))
         if self.target.audit is not None:
-            rows = rows.unionByName(_audit(rows, self.target.audit, {"replay": self.key, **told}))
+            rows = rows.unionByName(_audit(rows, self.target.audit, {"replay": self.key, **reported}))
         try:
             rows.write.format("mq").mode("append").options(**self._given).save()
         except PySparkException as error:
@@ -103,7 +103,7 @@ class Sink:
             ) from error
 
 
-def _audit(like: DataFrame, queue: str, told: dict[str, Any]) -> DataFrame:
+def _audit(like: DataFrame, queue: str, reported: dict[str, Any]) -> DataFrame:
     """The audit message, as a row."""
     fields = {
         "queue": queue,
@@ -112,6 +112,6 @@ def _audit(like: DataFrame, queue: str, told: dict[str, Any]) -> DataFrame:
         "format": MQFMT.STRING.value,
         "coded_char_set_id": _UTF_8,
         "persistence": MQPER.PERSISTENT.value,
-        "body": json.dumps(told).encode(),
+        "body": json.dumps(reported).encode(),
     }
     return like.sparkSession.createDataFrame([tuple(fields.get(name) for name in NAMES)], SCHEMA).coalesce(1)

@@ -33,16 +33,16 @@ class Replays:
         self._lines = archive.path / "_evermq" / "replays.jsonl"
         self._tables = archive.path / "_evermq" / "replays"
 
-    def begin(self, key: str, messages: DataFrame, to: str | None, told: dict[str, Any]) -> None:
+    def begin(self, key: str, messages: DataFrame, to: str | None, reported: dict[str, Any]) -> None:
         """A replay is going to be published, of these messages, all to one queue or each to its own."""
         target = sql.col("queue") if to is None else sql.lit(to)
         rows = messages.select(*_KEPT, target.alias("to_queue"))
         rows.write.mode("overwrite").option("compression", "zstd").parquet(str(self._table(key)))
-        self._add(key, BEGUN, told)
+        self._add(key, BEGUN, reported)
 
-    def end(self, key: str, told: dict[str, Any]) -> None:
+    def end(self, key: str, reported: dict[str, Any]) -> None:
         """It is published."""
-        self._add(key, PUBLISHED, told)
+        self._add(key, PUBLISHED, reported)
 
     def published(self, key: str) -> datetime | None:
         """Return when a replay was published; None for one that was not, as far as is known here."""
@@ -72,9 +72,9 @@ class Replays:
         except ValueError as error:
             raise PipelineError(f"{self._lines}: not a ledger of replays: {error}") from error
 
-    def _add(self, key: str, state: str, told: dict[str, Any]) -> None:
+    def _add(self, key: str, state: str, reported: dict[str, Any]) -> None:
         """Have a line more on the disk."""
-        line = json.dumps({"key": key, "state": state, **told}).encode() + b"\n"
+        line = json.dumps({"key": key, "state": state, **reported}).encode() + b"\n"
         with self._lines.open("a+b") as out:
             out.seek(0)
             out.truncate(out.read().rfind(b"\n") + 1)  # what was cut off when it was written

@@ -19,7 +19,7 @@ _UNITS: Final = (("d", _DAY), ("h", 3600), ("min", 60), ("s", 1), ("ms", 0.001))
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class AxisTick:
     """A place on an axis and what stands beside it."""
 
     value: float
@@ -40,36 +40,36 @@ class Scale:
         return self.begin if not span else self.begin + (value - self.first) / span * (self.end - self.begin)
 
 
-def round_ticks(most: float, count: int = 5, text: Callable[[float], str] | None = None) -> list[Tick]:
+def round_ticks(most: float, count: int = 5, text: Callable[[float], str] | None = None) -> list[AxisTick]:
     """Ticks from 0 to the first round number that is not below `most`."""
     if most <= 0:
         most = 1.0
     rough = most / count
     power: float = 10.0 ** math.floor(math.log10(rough))
     step = next(each * power for each in (1, 2, 2.5, 5, 10) if each * power >= rough * 0.999)
-    return [Tick(step * n, (text or number)(step * n)) for n in range(math.ceil(most / step - 1e-9) + 1)]
+    return [AxisTick(step * n, (text or number)(step * n)) for n in range(math.ceil(most / step - 1e-9) + 1)]
 
 
-def whole_ticks(most: float, count: int = 5) -> list[Tick]:
+def whole_ticks(most: float, count: int = 5) -> list[AxisTick]:
     """The same for what is counted: no tick between two whole numbers."""
     return [tick for tick in round_ticks(max(most, 1.0), count) if tick.value == int(tick.value)]
 
 
-def duration_ticks(most: float, count: int = 5) -> list[Tick]:
+def duration_ticks(most: float, count: int = 5) -> list[AxisTick]:
     """The same for seconds: at round numbers of one unit, from milliseconds to days."""
     step = next((each for each in _SECONDS if most / each <= count), None)
     if most <= _SECONDS[0] or step is None:
         return round_ticks(most, count, seconds_words)
     unit, size = next((unit, size) for unit, size in _UNITS if step >= size)
-    return [Tick(step * n, f"{number(step * n / size)} {unit}") for n in range(math.ceil(most / step - 1e-9) + 1)]
+    return [AxisTick(step * n, f"{number(step * n / size)} {unit}") for n in range(math.ceil(most / step - 1e-9) + 1)]
 
 
-def time_ticks(first: float, last: float, count: int = 7) -> list[Tick]:
+def time_ticks(first: float, last: float, count: int = 7) -> list[AxisTick]:
     """Ticks at round times, of seconds since 1970 (UTC)."""
     span = max(last - first, 0.1)
     step = next((each for each in _SECONDS if span / each <= count), _SECONDS[-1])
     begin = math.ceil(first / step - 1e-9)
-    return [Tick(n * step, _clock(n * step, step)) for n in range(begin, math.floor(last / step + 1e-9) + 1)]
+    return [AxisTick(n * step, _clock(n * step, step)) for n in range(begin, math.floor(last / step + 1e-9) + 1)]
 
 
 def time_words(first: float, last: float) -> str:

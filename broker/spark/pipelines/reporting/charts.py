@@ -7,8 +7,8 @@ from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.spark.pipelines.reporting.axes import (
+    AxisTick,
     Scale,
-    Tick,
     duration_ticks,
     number,
     round_ticks,
@@ -46,8 +46,8 @@ class _Frame:
 
     x: Scale
     y: Scale
-    x_ticks: Sequence[Tick]
-    y_ticks: Sequence[Tick]
+    x_ticks: Sequence[AxisTick]
+    y_ticks: Sequence[AxisTick]
     x_label: str
     y_label: str
 
@@ -112,7 +112,7 @@ def bars(name: str, texts: Sequence[str], series: Sequence[Series], x_label: str
     frame = _Frame(
         Scale(0, len(texts), _LEFT, _WIDTH - _RIGHT),
         Scale(0, y_ticks[-1].value, _HEIGHT - _BOTTOM, _TOP),
-        [Tick(place + 0.5, text) for place, text in enumerate(texts)],
+        [AxisTick(place + 0.5, text) for place, text in enumerate(texts)],
         y_ticks,
         x_label,
         "messages",
@@ -139,7 +139,7 @@ def times(name: str, series: Sequence[Series]) -> str:
     frame = _Frame(
         Scale(0, 100, _LEFT, _WIDTH - _RIGHT),
         Scale(0, y_ticks[-1].value, _HEIGHT - _BOTTOM, _TOP),
-        [Tick(rank, f"{rank} %") for rank in range(0, 101, 10)],
+        [AxisTick(rank, f"{rank} %") for rank in range(0, 101, 10)],
         y_ticks,
         "share of the messages that were on the queue so long at most",
         "time on the queue",

@@ -27,7 +27,7 @@ _FEW_POWERS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class PageContents:
     """The contents of a page: the path of the archive, whether its messages were moved there, when the report was made,
     and the rows of its tables. Times in them are seconds since 1970.
     """
@@ -44,24 +44,26 @@ class Told:
         return sorted(names if len(names) <= COLOURS else names[: COLOURS - 1])
 
 
-def page(told: Told) -> str:
+def page(contents: PageContents) -> str:
     """The page, as HTML."""
     style = Path(__file__).with_name("page.css").read_text("utf-8")
-    body = "\n".join([*_head(told), *(section for make in _SECTIONS for section in make(told)), *_foot(told)])
+    body = "\n".join(
+        [*_head(contents), *(section for make in _SECTIONS for section in make(contents)), *_foot(contents)]
+    )
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Queues: {escape(told.archive)}</title>\n<style>\n{style}</style>\n</head>\n"
+        f"<title>Queues: {escape(contents.archive)}</title>\n<style>\n{style}</style>\n</head>\n"
         f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
 
 
-def _head(told: Told) -> Iterator[str]:
-    rows = told.tables["queues"]
+def _head(contents: PageContents) -> Iterator[str]:
+    rows = contents.tables["queues"]
     puts = [row for row in rows if row["first_put"] is not None]
     yield "<header>\n<h1>Queues</h1>"
-    verb = "moved" if told.moved else "copied"
-    yield f'<p class="quiet">Messages {verb} to the archive <code>{escape(told.archive)}</code>'
+    verb = "moved" if contents.moved else "copied"
+    yield f'<p class="quiet">Messages {verb} to the archive <code>{escape(contents.archive)}</code>'
     if puts:
         first, last = min(row["first_put"] for row in puts), max(row["last_put"] for row in puts)
         yield f"<br>put from {_instant(first)} to {_instant(last)} (UTC)"
@@ -71,13 +73,13 @@ def _head(told: Told) -> Iterator[str]:
         "on queues": number(len(rows)),
         "of data": bytes_words(sum(row["bytes"] or 0 for row in rows)),
         "backed out": number(sum(row["backed_out"] for row in rows)),
-        "dead letters": number(sum(row["messages"] for row in told.tables["dead_letters"])),
+        "dead letters": number(sum(row["messages"] for row in contents.tables["dead_letters"])),
     }
     yield f"<dl>{''.join(f'<div><dt>{name}</dt><dd>{figure}</dd></div>' for name, figure in figures.items())}</dl>"
     yield "</header>"
 
 
-def _queues(told: Told) -> Iterator[str]:
+def _queues(contents: PageContents) -> Iterator[str]:
     names = ["queue", "messages", "data", "first put", "last put", "size, median", "99 %", "largest"]
     rows = [
         [
@@ -85,17 +87,17 @@ def _queues(told: Told) -> Iterator[str]:
             _instant(row["last_put"]), bytes_words(row["size_p50"]), bytes_words(row["size_p99"]),
             bytes_words(row["size_max"]),
         ]
-        for row in told.tables["queues"]
+        for row in contents.tables["queues"]
     ]  # fmt: skip
     note = "" if rows else "The archive has no messages yet."
     yield _section("By queue", note, _table(names, rows) if rows else "")
 
 
-def _arrivals(told: Told) -> Iterator[str]:
-    rows = told.tables["arrivals"]
+def _arrivals(contents: PageContents) -> Iterator[str]:
+    rows = contents.tables["arrivals"]
     if rows:
         seconds = rows[0]["seconds"]
-        series = _series(told, rows, lambda row: row["since"])
+        series = _series(contents, rows, lambda row: row["since"])
         busiest = max(rows, key=lambda row: row["messages"])
         note = (
             f"The most was {number(busiest['messages'] / seconds)} messages a second, on {escape(busiest['queue'])} at "
@@ -104,11 +106,11 @@ def _arrivals(told: Told) -> Iterator[str]:
         yield _section("Arrivals", note, _figure(charts.rates("Arrivals over time", series, seconds), series))
 
 
-def _sizes(told: Told) -> Iterator[str]:
-    rows = told.tables["sizes"]
+def _sizes(contents: PageContents) -> Iterator[str]:
+    rows = contents.tables["sizes"]
     if rows:
         bins = size_bins([(row["size_from"], row["size_below"]) for row in rows])
-        series = _series(told, rows, lambda row: bisect_right(bins, row["size_from"]) - 1)
+        series = _series(contents, rows, lambda row: bisect_right(bins, row["size_from"]) - 1)
         texts = ["0 B" if size == 0 else bytes_words(size) for size in bins]
         drawn = charts.bars("Messages by size", texts, series, "size of the data: from this on, below the next")
         yield _section("Sizes", "", _figure(drawn, series))
@@ -129,18 +131,18 @@ def size_bins(found: Sequence[tuple[int, int]]) -> list[int]:
     return bins
 
 
-def _time_on_queue(told: Told) -> Iterator[str]:
-    if not told.moved:
+def _time_on_queue(contents: PageContents) -> Iterator[str]:
+    if not contents.moved:
         note = "Only where messages are moved (<code>--move</code>) is known how long they were on their queue."
         yield _section("Time on the queue", note, "")
         return
-    rows = told.tables.get("time_on_queue", [])
+    rows = contents.tables.get("time_on_queue", [])
     if rows:
         names = ["queue", "messages", "shortest", "median", "90 %", "99 %", "longest"]
         keys = ("least", "p50", "p90", "p99", "most")
         table = [[row["queue"], number(row["messages"]), *(seconds_words(row[key]) for key in keys)] for row in rows]
-        shown = set(told.shown())
-        curve = [row for row in told.tables["time_curve"] if row["queue"] in shown]
+        shown = set(contents.shown())
+        curve = [row for row in contents.tables["time_curve"] if row["queue"] in shown]
         points = _by_queue(curve, lambda row: (row["percentile"], row["seconds"]))
         series = [Series(name, sorted(found)) for name, found in sorted(points.items())]
         note = "From the put of a message until the batch began that moved it to the archive."
@@ -148,8 +150,8 @@ def _time_on_queue(told: Told) -> Iterator[str]:
         yield _section("Time on the queue", note, _figure(drawn, series) + _table(names, table))
 
 
-def _depths(told: Told) -> Iterator[str]:
-    rows = told.tables["depths"]
+def _depths(contents: PageContents) -> Iterator[str]:
+    rows = contents.tables["depths"]
     if not rows:
         note = "Name live queues (<code>--queue</code>), and each run of the report adds how deep they are."
         yield _section("Depth", note, "")
@@ -172,22 +174,22 @@ def _depths(told: Told) -> Iterator[str]:
     yield _section("Depth", note, _figure(charts.depths("Depth at each run", series), series) + _table(names, table))
 
 
-def _backouts(told: Told) -> Iterator[str]:
-    rows = [row for row in told.tables["backouts"] if row["backout_count"] > 0]
+def _backouts(contents: PageContents) -> Iterator[str]:
+    rows = [row for row in contents.tables["backouts"] if row["backout_count"] > 0]
     if not rows:
         yield _section("Backouts", "No message was backed out before it came to the archive.", "")
         return
     counts = range(1, min(max(row["backout_count"] for row in rows), _BARS_MAX) + 1)
     texts = [f"{count} or more" if count == _BARS_MAX else str(count) for count in counts]
-    series = _series(told, rows, lambda row: min(row["backout_count"], _BARS_MAX) - 1)
+    series = _series(contents, rows, lambda row: min(row["backout_count"], _BARS_MAX) - 1)
     drawn = charts.bars("Messages by backout count", texts, series, "backout count (BackoutCount)")
     yield _section(
         "Backouts", "How often messages were backed out before they came to the archive.", _figure(drawn, series)
     )
 
 
-def _dead_letters(told: Told) -> Iterator[str]:
-    rows = told.tables["dead_letters"]
+def _dead_letters(contents: PageContents) -> Iterator[str]:
+    rows = contents.tables["dead_letters"]
     if not rows:
         yield _section("Dead letters", "No message has a dead-letter header.", "")
         return
@@ -206,8 +208,8 @@ def _dead_letters(told: Told) -> Iterator[str]:
     yield _section("Dead letters", note, _figure(drawn, []) + _table(names, table, texts=2))
 
 
-def _handlers(told: Told) -> Iterator[str]:
-    rows = told.tables.get("handlers", [])
+def _handlers(contents: PageContents) -> Iterator[str]:
+    rows = contents.tables.get("handlers", [])
     if not rows:
         return
     counts: defaultdict[str, int] = defaultdict(int)
@@ -228,10 +230,11 @@ def _handlers(told: Told) -> Iterator[str]:
 _SECTIONS: Final = (_queues, _arrivals, _sizes, _time_on_queue, _depths, _backouts, _dead_letters, _handlers)
 
 
-def _foot(told: Told) -> Iterator[str]:
+def _foot(contents: PageContents) -> Iterator[str]:
     yield (
-        f"<footer>Made by <code>evermq pipeline report</code> at {_instant(told.made.timestamp())} (UTC). Percentiles "
-        "are of KLL sketches, whose rank is right to about 1 %. The tables are beside this page, as Parquet.</footer>"
+        f"<footer>Made by <code>evermq pipeline report</code> at {_instant(contents.made.timestamp())} (UTC). "
+        "Percentiles are of KLL sketches, whose rank is right to about 1 %. "
+        "The tables are beside this page, as Parquet.</footer>"
     )
 
 
@@ -245,13 +248,13 @@ def reason_words(reason: int) -> str:
     return str(reason)
 
 
-def _series(told: Told, rows: Iterable[Row], place: Callable[[Row], float]) -> list[Series]:
+def _series(contents: PageContents, rows: Iterable[Row], place: Callable[[Row], float]) -> list[Series]:
     """The messages of rows, added up by queue and place; queues without a colour of their own together."""
-    shown = set(told.shown())
+    shown = set(contents.shown())
     counts: defaultdict[str, defaultdict[float, int]] = defaultdict(lambda: defaultdict(int))
     for row in rows:
         counts[row["queue"] if row["queue"] in shown else _OTHERS][place(row)] += row["messages"]
-    names = [*(name for name in told.shown() if name in counts), *([_OTHERS] if _OTHERS in counts else [])]
+    names = [*(name for name in contents.shown() if name in counts), *([_OTHERS] if _OTHERS in counts else [])]
     return [Series(name, sorted(counts[name].items())) for name in names]
 
 

@@ -27,7 +27,7 @@ class FreedKey(NamedTuple):
     number: int
 
 
-class UnitTerms:
+class UnitExtras:
     """`delayed` has the messages put with a delivery instant that is to come: on the monotonic clock, or None for one
     of the wall clock, which the message has. `puts` are the keys of messages that were put, `cancels` those of messages
     that were got while they were delayed, or cleared.

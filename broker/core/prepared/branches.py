@@ -1,10 +1,10 @@
-"""The private half of a unit of work that touches shared queues: what it has put to, and got from, queues whose
+"""The prepared branch of a unit of work that touches shared queues: what it has put to, and got from, queues whose
 messages this queue manager keeps itself.
 
-Such a unit is decided in the database of the group. Its private half is prepared before: durable, and without effect
+Such a unit is decided in the database of the group. Its prepared branch is prepared before: durable, and without effect
 until the decision is known, over restarts if need be (queue-sharing rule 10.3.6). The store keeps the messages put like
-any others, and beside them one object that names them and the messages got; when the half ends, that object goes, and
-with it the messages got or those put. A half that waits for its decision is IN_DOUBT, and nobody guesses.
+any others, and beside them one object that names them and the messages got; when the branch ends, that object goes, and
+with it the messages got or those put. A branch that waits for its decision is IN_DOUBT, and nobody guesses.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from broker.core.message.entry import AVAILABLE
 from broker.core.message.logical_order import Instant
 from broker.core.message.rows import KeyRow, ObjectRow, Rows
 from broker.core.queues import unit as units
-from broker.core.queues.keys import Holder, Keys
+from broker.core.queues.keys import KeyHolder, Keys
 from broker.core.queues.unit import SharedPart, Unit
-from broker.core.queues.unit_terms import FreedKey, PutKey, UnitTerms
+from broker.core.queues.unit_extras import FreedKey, PutKey, UnitExtras
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 SPACE: Final = "HALF"
 
 
-class PrivateHalf:
-    """One half. `id` is that of its unit in the database of the group, `number` that of its object in the store. `puts`
-    and `gets` are the ids of its persistent messages; the others are in the unit alone, and are gone with the process.
+class PreparedBranch:
+    """One branch. `id` is that of its unit in the database of the group, `number` that of its object in the store.
+    `puts` and `gets` are the ids of its persistent messages; the others are in the unit alone, and are gone with the
+    process.
     """
 
     __slots__ = ("freed", "gets", "id", "keys", "number", "puts", "since", "unit")
@@ -55,19 +56,19 @@ class PrivateHalf:
         self.freed: list[tuple[int, bytes, int]] = []  # number of the queue, key, id of the message that holds it
 
     @classmethod
-    def of(cls, unit: Unit, rows: Rows, number: int, now: float) -> PrivateHalf:
+    def of(cls, unit: Unit, rows: Rows, number: int, now: float) -> PreparedBranch:
         """That of a unit which is frozen for its commit, whose rows these are."""
         assert unit.shared is not None
         assert unit.shared.id is not None
-        half = cls(unit.shared.id, number, now, unit)
-        half.puts = [row.id for row in rows.inserts]
-        half.gets = rows.removals
-        half.keys = rows.keys
-        cancels = unit.terms.cancels if unit.terms is not None else ()
-        half.freed = [
+        branch = cls(unit.shared.id, number, now, unit)
+        branch.puts = [row.id for row in rows.inserts]
+        branch.gets = rows.removals
+        branch.keys = rows.keys
+        cancels = unit.extras.cancels if unit.extras is not None else ()
+        branch.freed = [
             (each.number, each.hashed, each.holder.id) for each in cancels if (each.number, each.hashed) in rows.freed
         ]
-        return half
+        return branch
 
     @property
     def messages(self) -> list[Entry]:
@@ -103,8 +104,8 @@ class PrivateHalf:
         return Rows(removals=self.puts, backouts=counts.backouts, dropped=[(SPACE, str(self.id))])
 
     @classmethod
-    def from_row(cls, row: ObjectRow) -> PrivateHalf:
-        """The half that a store kept, still without its messages: its unit is in doubt."""
+    def from_row(cls, row: ObjectRow) -> PreparedBranch:
+        """The branch that a store kept, still without its messages: its unit is in doubt."""
         fields: dict[str, Any] = msgpack.unpackb(row.attributes)
         unit = Unit()
         unit.state = units.IN_DOUBT
@@ -112,70 +113,71 @@ class PrivateHalf:
         unit.shared = SharedPart()
         unit.shared.id = UUID(row.name)
         unit.shared.loaded = True
-        half = cls(unit.shared.id, row.number, unit.since, unit)
-        half.puts, half.gets = fields["puts"], fields["gets"]
-        half.keys = [KeyRow(*key) for key in fields["keys"]]
-        half.freed = [(number, hashed, id) for number, hashed, id in fields["freed"]]
-        return half
+        branch = cls(unit.shared.id, row.number, unit.since, unit)
+        branch.puts, branch.gets = fields["puts"], fields["gets"]
+        branch.keys = [KeyRow(*key) for key in fields["keys"]]
+        branch.freed = [(number, hashed, id) for number, hashed, id in fields["freed"]]
+        return branch
 
     def __repr__(self) -> str:
         return f"<PrivateHalf {self.id} {units.STATE_NAMES[self.unit.state]}>"
 
 
-class PrivateHalves:
-    """The halves that are prepared and wait for the decision, by the ids of their units."""
+class PreparedBranches:
+    """The branches that are prepared and wait for the decision, by the ids of their units."""
 
     def __init__(self) -> None:
-        self.by_id: dict[UUID, PrivateHalf] = {}
-        self.awaited: dict[int, PrivateHalf] = {}  # while messages are loaded: by the ids of theirs
-        self._loaded: dict[PrivateHalf, dict[int, Entry]] = {}
+        self.by_id: dict[UUID, PreparedBranch] = {}
+        self.awaited: dict[int, PreparedBranch] = {}  # while messages are loaded: by the ids of theirs
+        self._loaded: dict[PreparedBranch, dict[int, Entry]] = {}
 
-    def enter(self, half: PrivateHalf) -> None:
-        """A half is durable."""
-        half.unit.become(units.PREPARED)
-        self.by_id[half.id] = half
+    def enter(self, branch: PreparedBranch) -> None:
+        """A branch is durable."""
+        branch.unit.become(units.PREPARED)
+        self.by_id[branch.id] = branch
 
-    def decide(self, manager: Manager, half: PrivateHalf, *, committed: bool) -> Rows:
+    def decide(self, manager: Manager, branch: PreparedBranch, *, committed: bool) -> Rows:
         """The decision is known: freeze the unit for it. What is to be written before it is settled (backed out), or
         after that (committed: it is durable in the database of the group).
         """
-        del self.by_id[half.id]
+        del self.by_id[branch.id]
         if committed:
-            half.unit.become(units.COMMITTING)
-            return half.commit_rows()
-        return half.backout_rows(settling.back_out(half.unit))
+            branch.unit.become(units.COMMITTING)
+            return branch.commit_rows()
+        return branch.backout_rows(settling.back_out(branch.unit))
 
     # Loading
 
     def load(self, row: ObjectRow) -> None:
-        """A half as the store kept it."""
-        half = PrivateHalf.from_row(row)
-        self.by_id[half.id] = half
-        self.awaited.update(dict.fromkeys([*half.puts, *half.gets], half))
-        self._loaded[half] = {}
+        """A branch as the store kept it."""
+        branch = PreparedBranch.from_row(row)
+        self.by_id[branch.id] = branch
+        self.awaited.update(dict.fromkeys([*branch.puts, *branch.gets], branch))
+        self._loaded[branch] = {}
 
     def take(self, entry: Entry, row: MessageRow) -> None:
-        """A message of one of them. A mark that it was in somebody's hands says no more than that the half does."""
+        """A message of one of them. A mark that it was in somebody's hands says no more than that the branch does."""
         entry.backout_count = row.backout_count
         entry.hardened = bool(row.hardened)
         self._loaded[self.awaited.pop(row.id)][row.id] = entry
 
     def loaded(self, manager: Manager, moment: Moment) -> int:
-        """All messages are loaded: those of the halves are uncommitted on their queues, as they were. How many."""
+        """All messages are loaded: those of the branches are uncommitted on their queues, as they were. How many."""
         count = 0
-        for half, entries in self._loaded.items():
+        for branch, entries in self._loaded.items():
             count += len(entries)
-            _put(half, entries)
-            _get(half, entries, moment)
-            _hold_keys(manager, half, entries)
+            _put(branch, entries)
+            _get(branch, entries, moment)
+            _hold_keys(manager, branch, entries)
         self._loaded.clear()
         self.awaited.clear()
         return count
 
 
 def returned(manager: Manager, unit: Unit, moment: Moment) -> None:
-    """A half that was loaded has been backed out: for triggers the messages that it had got arrive now. Those whom they
-    started ended with the last run of the queue manager, and what was counted at this start was without them (R-12).
+    """A branch that was loaded has been backed out: for triggers the messages that it had got arrive now. Those whom
+    they started ended with the last run of the queue manager, and what was counted at this start was without them
+    (R-12).
     """
     there: dict[MessageQueue, list[Entry]] = {}
     for entry in unit.gets:
@@ -198,9 +200,9 @@ def doubt(unit: Unit) -> None:
     unit.last_gets.clear()
 
 
-def _put(half: PrivateHalf, entries: dict[int, Entry]) -> None:
-    unit = half.unit
-    for entry in _those(half.puts, entries):
+def _put(branch: PreparedBranch, entries: dict[int, Entry]) -> None:
+    unit = branch.unit
+    for entry in _those(branch.puts, entries):
         entry.queue.place(entry, unit)
         unit.puts.append(entry)
         if entry.handling is not None and entry.delayed:
@@ -208,9 +210,9 @@ def _put(half: PrivateHalf, entries: dict[int, Entry]) -> None:
             delaying.join(unit, (entry,), Instant(wall=entry.handling.not_before))
 
 
-def _get(half: PrivateHalf, entries: dict[int, Entry], moment: Moment) -> None:
-    unit = half.unit
-    for entry in _those(half.gets, entries):
+def _get(branch: PreparedBranch, entries: dict[int, Entry], moment: Moment) -> None:
+    unit = branch.unit
+    for entry in _those(branch.gets, entries):
         handling = entry.handling
         if handling is not None and handling.not_before <= moment.wall:  # as `releasing.load` has it
             handling.not_before = 0.0
@@ -221,25 +223,25 @@ def _get(half: PrivateHalf, entries: dict[int, Entry], moment: Moment) -> None:
         unit.gets[entry] = True
 
 
-def _hold_keys(manager: Manager, half: PrivateHalf, entries: dict[int, Entry]) -> None:
+def _hold_keys(manager: Manager, branch: PreparedBranch, entries: dict[int, Entry]) -> None:
     """The keys of the unit's puts are its own, and those that it frees are not free yet."""
-    for row in half.keys:
+    for row in branch.keys:
         if row.id in entries:
-            keys, terms = _keys(manager, half, entries[row.id])
-            keys.begin(row.key, half.unit, entries[row.id], Holder(row.id, row.until, row.digest, row.msg_id))
-            terms.puts.append(PutKey(keys, row.key, entries[row.id]))
-    for number, hashed, id in half.freed:
+            keys, extras = _keys(manager, branch, entries[row.id])
+            keys.begin(row.key, branch.unit, entries[row.id], KeyHolder(row.id, row.until, row.digest, row.msg_id))
+            extras.puts.append(PutKey(keys, row.key, entries[row.id]))
+    for number, hashed, id in branch.freed:
         if id in entries:
-            keys, terms = _keys(manager, half, entries[id])
-            terms.cancels.append(FreedKey(keys, hashed, entries[id], number))
+            keys, extras = _keys(manager, branch, entries[id])
+            extras.cancels.append(FreedKey(keys, hashed, entries[id], number))
 
 
-def _keys(manager: Manager, half: PrivateHalf, entry: Entry) -> tuple[Keys, UnitTerms]:
-    queue, unit = entry.queue, half.unit
+def _keys(manager: Manager, branch: PreparedBranch, entry: Entry) -> tuple[Keys, UnitExtras]:
+    queue, unit = entry.queue, branch.unit
     if queue.keys is None:
         queue.keys = Keys(queue.number, manager.keys)
-    unit.terms = unit.terms or UnitTerms()
-    return queue.keys, unit.terms
+    unit.extras = unit.extras or UnitExtras()
+    return queue.keys, unit.extras
 
 
 def _those(ids: list[int], entries: dict[int, Entry]) -> Iterator[Entry]:

@@ -1,4 +1,4 @@
-"""The private half of a unit of work that touches shared queues (queue-sharing rule 10.3.6)."""
+"""The prepared branch of a unit of work that touches shared queues (queue-sharing rule 10.3.6)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from broker.core.message.entry import Entry
 from broker.core.message.rows import ObjectRow, Rows
 from broker.core.moment import Moment
-from broker.core.prepared import half as halves
-from broker.core.prepared.half import SPACE, PrivateHalf
+from broker.core.prepared import branches
+from broker.core.prepared.branches import SPACE, PreparedBranch
 from broker.core.queues.unit import COMMITTING, IN_DOUBT, PREPARED, SharedPart, Unit
 from broker.mqi.constants.options import MQGMO, MQOO, MQPMO
 from tests.core.triggered import EVERY, FIRST
@@ -21,7 +21,7 @@ GET, PUT = MQGMO.SYNCPOINT, MQPMO.SYNCPOINT
 NOW = Moment(1000.0, 0.0)
 
 
-def prepared(world: World) -> tuple[PrivateHalf, Rows, Rows]:
+def prepared(world: World) -> tuple[PreparedBranch, Rows, Rows]:
     """A unit that has got "old" and put "new", prepared; what made it durable, and the rows of its commit."""
     world.define(DEFPSIST=1)
     access = world.open()
@@ -34,26 +34,26 @@ def prepared(world: World) -> tuple[PrivateHalf, Rows, Rows]:
     unit.shared = SharedPart()
     unit.shared.id = ID
     rows = world.manager.commit(unit)
-    half = PrivateHalf.of(unit, rows, world.manager.ids.next(), NOW.wall)
-    world.manager.halves.enter(half)
-    return half, half.prepared_rows(rows), rows
+    branch = PreparedBranch.of(unit, rows, world.manager.ids.next(), NOW.wall)
+    world.manager.branches.enter(branch)
+    return branch, branch.prepared_rows(rows), rows
 
 
 def test_what_is_prepared_needs_room_for_the_messages_put_and_no_more(world: World) -> None:
-    half, made, rows = prepared(world)
+    branch, made, rows = prepared(world)
     assert (made.inserts, made.removals, made.held, made.objects) == (rows.inserts, [], [], [])
     assert [(row.space, row.name) for row in made.states] == [(SPACE, str(ID))]
-    got_only = PrivateHalf.of(half.unit, Rows(removals=rows.removals), 99, NOW.wall)
+    got_only = PreparedBranch.of(branch.unit, Rows(removals=rows.removals), 99, NOW.wall)
     assert not got_only.prepared_rows(Rows(removals=rows.removals)).grows
 
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_half_ends_with_the_decision(world: World, committed: bool) -> None:
-    half, made, _ = prepared(world)
+    branch, made, _ = prepared(world)
     (row,) = made.inserts
-    old = next(iter(half.unit.gets))
-    ended = world.manager.halves.decide(world.manager, half, committed=committed)
-    world.manager.settle(half.unit, committed=committed)
+    old = next(iter(branch.unit.gets))
+    ended = world.manager.branches.decide(world.manager, branch, committed=committed)
+    world.manager.settle(branch.unit, committed=committed)
     assert ended == (
         Rows(removals=[old.id], dropped=[(SPACE, str(ID))])
         if committed
@@ -66,21 +66,21 @@ def test_a_half_ends_with_the_decision(world: World, committed: bool) -> None:
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_half_that_is_loaded_is_uncommitted_on_its_queues_and_in_doubt(world: World, committed: bool) -> None:
-    half, made, _ = prepared(world)
-    old = next(iter(half.unit.gets))
+    branch, made, _ = prepared(world)
+    old = next(iter(branch.unit.gets))
     rows = [old.row()._replace(hardened=1), *made.inserts]
     again = World()
     queue = again.define(DEFPSIST=1)
     (state,) = made.states
     again.manager.load_object(state)
     for row in rows:
-        assert row.id in again.manager.halves.awaited
-        again.manager.halves.take(Entry.from_row(queue, row), row)
-    assert again.manager.halves.loaded(again.manager, NOW) == 2
-    (loaded,) = again.manager.halves.by_id.values()
-    assert (loaded.id, loaded.unit.state, loaded.puts, loaded.gets) == (ID, IN_DOUBT, half.puts, half.gets)
+        assert row.id in again.manager.branches.awaited
+        again.manager.branches.take(Entry.from_row(queue, row), row)
+    assert again.manager.branches.loaded(again.manager, NOW) == 2
+    (loaded,) = again.manager.branches.by_id.values()
+    assert (loaded.id, loaded.unit.state, loaded.puts, loaded.gets) == (ID, IN_DOUBT, branch.puts, branch.gets)
     assert (queue.depth, queue.uncommitted, len(queue.shelf.available)) == (1, 2, 0)
-    ended = again.manager.halves.decide(again.manager, loaded, committed=committed)
+    ended = again.manager.branches.decide(again.manager, loaded, committed=committed)
     again.manager.settle(loaded.unit, committed=committed)
     assert ended.backouts == ([] if committed else [(old.id, 1)])  # that it was in somebody's hands counts once
     (left,) = queue.shelf.entries.values()
@@ -105,37 +105,37 @@ def test_what_a_loaded_half_had_got_arrives_for_triggers_when_it_is_backed_out(
     world: World, attributes: dict[str, int | str], waiting: int, starts: int, written: int
 ) -> None:
     """R-12 counted what was available at the start, without it; who was started for it has ended."""
-    half, made, _ = prepared(world)
-    old = next(iter(half.unit.gets))
+    branch, made, _ = prepared(world)
+    old = next(iter(branch.unit.gets))
     again = World()
     again.define_process("P")
     again.define("I")
     queue = again.define(DEFPSIST=1, **{"TRIGGER": 1, "PROCESS": "P", **attributes})
     again.manager.load_object(made.states[0])
     for row in (old.row(), *made.inserts):
-        again.manager.halves.take(Entry.from_row(queue, row), row)
-    again.manager.halves.loaded(again.manager, NOW)
+        again.manager.branches.take(Entry.from_row(queue, row), row)
+    again.manager.branches.loaded(again.manager, NOW)
     monitor = again.open("I", MQOO.INPUT_SHARED)
     access = again.open("Q", MQOO.OUTPUT)
     for _ in range(waiting):
         access.put(b"")
     assert queue.pending_starts == waiting
     monitor.drain()  # E7
-    (loaded,) = again.manager.halves.by_id.values()
-    again.manager.halves.decide(again.manager, loaded, committed=False)
+    (loaded,) = again.manager.branches.by_id.values()
+    again.manager.branches.decide(again.manager, loaded, committed=False)
     again.manager.settle(loaded.unit, committed=False)
-    halves.returned(again.manager, loaded.unit, NOW)
+    branches.returned(again.manager, loaded.unit, NOW)
     again.perform()
     assert (queue.pending_starts, again.manager.objects.queues["I"].depth) == (starts, written)
     again.manager.check_invariants()
 
 
 def test_what_is_in_doubt_does_not_move_handles_when_it_is_backed_out(world: World) -> None:
-    half, _, _ = prepared(world)
-    handle = next(iter(half.unit.last_puts))
-    halves.doubt(half.unit)
+    branch, _, _ = prepared(world)
+    handle = next(iter(branch.unit.last_puts))
+    branches.doubt(branch.unit)
     position = handle.position = handle.position._replace(last_put=handle.position.last_put._replace(logical=True))
-    world.manager.halves.decide(world.manager, half, committed=False)
+    world.manager.branches.decide(world.manager, branch, committed=False)
     assert handle.position is position
 
 

@@ -1,4 +1,4 @@
-"""The terms of a put beyond the options of the MQI: when the message is available, and the key that tells a repeated
+"""The options of a put beyond the options of the MQI: when the message is available, and the key that tells a repeated
 put from a new one (`docs/rules/handlers.md`).
 """
 
@@ -10,13 +10,13 @@ from math import inf
 from typing import TYPE_CHECKING, TypedDict
 
 from broker.clock import Clock
-from broker.mqi.delivery_fields import KEY_BYTES, NO_TERMS, SECONDS_MAX, WINDOW, PutTerms, check_seconds
+from broker.mqi.delivery_fields import KEY_BYTES, NO_EXTRAS, SECONDS_MAX, WINDOW, PutExtras, check_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-class Terms(TypedDict, total=False):
+class PutArguments(TypedDict, total=False):
     """Of `delay` (seconds, or a timedelta) and `deliver_at` (a datetime with a zone, or seconds since 1970) at most one
     is given; an instant that has come means at once. `key` has 1 to 255 bytes; within `window` seconds of the delivery
     instant of the first message with it, or with None for as long as that is on its queue, a put with the same key is
@@ -29,13 +29,13 @@ class Terms(TypedDict, total=False):
     window: float | None
 
 
-def put_terms(given: Terms) -> PutTerms:
-    """The terms of a put. Raises ValueError for both `delay` and `deliver_at`, a datetime without a zone, more than ten
-    years, a key or a window that cannot be; TypeError for another kind of value.
+def put_extras(given: PutArguments) -> PutExtras:
+    """Return the extra options of a put. Raises ValueError for both `delay` and `deliver_at`, a datetime without a
+    zone, more than ten years, a key or a window that cannot be; TypeError for another kind of value.
     """
     if not given:
-        return NO_TERMS
-    unknown = given.keys() - Terms.__optional_keys__
+        return NO_EXTRAS
+    unknown = given.keys() - PutArguments.__optional_keys__
     if unknown:
         raise TypeError(f"{sorted(unknown)[0]}= is no option of a put")
     delay, deliver_at = given.get("delay"), given.get("deliver_at")
@@ -46,13 +46,13 @@ def put_terms(given: Terms) -> PutTerms:
         raise ValueError("window= is given without key=, whose window it is")
     if window is not None and not 0 < _number(window, "window") <= SECONDS_MAX:
         raise ValueError(f"window={window}: a number of seconds above 0, at most ten years, or None")
-    terms = PutTerms(_delay(delay), _instant(deliver_at), key, window)
-    return NO_TERMS if terms == NO_TERMS else terms
+    extras = PutExtras(_delay(delay), _instant(deliver_at), key, window)
+    return NO_EXTRAS if extras == NO_EXTRAS else extras
 
 
-def each_put_terms(given: Terms, keys: Iterable[str | bytes | None] | None) -> Iterator[Terms]:
-    """The terms of each put of a batch, whose messages have these keys."""
-    return repeat(given) if keys is None else (Terms(**{**given, "key": key}) for key in keys)
+def each_put_extras(given: PutArguments, keys: Iterable[str | bytes | None] | None) -> Iterator[PutArguments]:
+    """Yield the extra options of each put of a batch, whose messages have these keys."""
+    return repeat(given) if keys is None else (PutArguments(**{**given, "key": key}) for key in keys)
 
 
 def _delay(delay: float | timedelta | None) -> float:
