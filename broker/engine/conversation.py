@@ -500,7 +500,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         group_id: bytes | None,
     ) -> None:
         q_name = checks.name(q_name)
-        wanted = ExplainSelection(
+        selection = ExplainSelection(
             checks.identifier(msg_id, "msg_id", MQRC.MSG_ID_ERROR),
             checks.identifier(correl_id, "correl_id", MQRC.CORREL_ID_ERROR),
             checks.identifier(group_id, "group_id", MQRC.GROUP_ID_ERROR),
@@ -508,9 +508,9 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         route = self.core.objects.destination(q_name, "")
         if route.queue.shared:
             member = self.context.member
-            member.answer(self.call_order, call, partial(member.explaining.explain, route, wanted))
+            member.answer(self.call_order, call, partial(member.explaining.explain, route, selection))
             return
-        steps = slow_calls.explanation(self, route, wanted)
+        steps = slow_calls.explanation(self, route, selection)
         self.call_order.look(call, steps, _LOOKED_AT_BYTES * len(route.queue.shelf.entries))
 
     def _trigger_sweep(self, call: Call[int]) -> None:

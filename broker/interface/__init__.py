@@ -24,8 +24,8 @@ from broker.interface.claims.consumer import Consumer as Consumer
 from broker.interface.claims.sinks import Sink as Sink
 from broker.interface.claims.sinks import SinkBatch as SinkBatch
 from broker.interface.claims.sinks import Sinks as Sinks
+from broker.interface.claims.staging import Row as Row
 from broker.interface.claims.staging import Staging as Staging
-from broker.interface.claims.staging import StagingRow as StagingRow
 from broker.interface.connection import Connection as Connection
 from broker.interface.handlers.deliveries import Delivered as Delivered
 from broker.interface.handlers.deliveries import Deliveries as Deliveries

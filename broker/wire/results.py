@@ -172,7 +172,7 @@ def delivery_weight(delivery: GetAnswer) -> int:
 DELIVERY: Final = Result(delivered, _delivery, delivery_weight)
 DELIVERIES: Final = Result(
     lambda deliveries: ([delivered(each) for each in deliveries],),
-    lambda items: list(map(_delivery, _list(items))),
+    lambda items: [GetAnswer(*each) for each in _list(items)],
     lambda deliveries: sum([len(each.data) + len(each.packed_md) + len(each.properties) for each in deliveries]),
 )
 
@@ -195,7 +195,7 @@ def _taken(items: Frame) -> TakeAnswer:
 
 
 def _handed(id: int, attempt: int, limit: int, waited: float, messages: list[Any]) -> DeliveryAnswer:
-    return DeliveryAnswer(id, attempt, limit, waited, list(map(_delivery, messages)))
+    return DeliveryAnswer(id, attempt, limit, waited, [GetAnswer(*each) for each in messages])
 
 
 _NOTHING_MORE: Final = Settled(0, 0)[2:]

@@ -1,8 +1,8 @@
 """The verbs that a program calls the queue manager with: a row for each.
 
-A row is all that the wire knows of a call. The client packs its arguments by it (`Row.items`), the queue manager reads
-them and makes the call on a port (`start`); the answer goes back by `Row.result`. The method of the port, which is in
-`broker.interface.port`, forwards the arguments in the order of the row.
+A row is all that the wire knows of a call. The client packs its arguments by it (`VerbRow.items`), the queue manager
+reads them and makes the call on a port (`start`); the answer goes back by `VerbRow.result`. The method of the port,
+which is in `broker.interface.port`, forwards the arguments in the order of the row.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _form(fields: Sequence[Field]) -> _Form:
 
 
 @dataclass(slots=True, eq=False)
-class Row:
+class VerbRow:
     """A call: its verb, the port's method, its arguments in the order of the frame, and its result."""
 
     verb: Verb
@@ -208,7 +208,7 @@ _Q_NAMES: Final = Field(
 )
 _MSG_ID: Final = identifier("msg_id", MQRC.MSG_ID_ERROR)
 _IDS: Final = _MSG_ID, identifier("correl_id", MQRC.CORREL_ID_ERROR), identifier("group_id", MQRC.GROUP_ID_ERROR)
-_WANTED: Final = Field("wanted", make=BrowseSelection, parts=_IDS)
+_SELECTION: Final = Field("selection", make=BrowseSelection, parts=_IDS)
 _ANY_IDS: Final = Field("msg_id"), Field("correl_id"), Field("group_id")
 
 _UUID: Final = Field("uuid", str, "the uuid of the consumer", MQRC.NO_SUBSCRIPTION, high=_UUID_MAX)
@@ -245,52 +245,54 @@ _LEASES: Final = Field("limit", int, "the limit", low=LONG_MIN, high=LONG_MAX, m
 
 
 ROWS: Final = (
-    Row(Verb.CONNECT, "connect", (_Q_MGR_NAME, _APPL_NAME, _USER), NAME),
-    Row(Verb.DISCONNECT, "disconnect", (flag("commit", "whether to commit"),), NUMBER),
-    Row(Verb.OPEN, "open", (_OD, Field("options")), results.OPENED),
-    Row(Verb.CLOSE, "close", (HANDLE, Field("options")), NUMBER),
-    Row(Verb.PUT, "put", (), results.PLACED, by_hand=arguments.put),
-    Row(Verb.PUT1, "put1", (_OD, _MD, _PMO, _PUT_EXTRAS, DATA), results.PLACED_ONCE),
-    Row(Verb.GET, "get", (), results.DELIVERY, VerbKind.RECEIVE, by_hand=arguments.get),
-    Row(Verb.BEGIN, "begin", (), NUMBER),
-    Row(Verb.COMMIT, "commit", (), NUMBER),
-    Row(Verb.BACKOUT, "backout", (), NUMBER),
-    Row(Verb.INQUIRE, "inquire", (HANDLE, _SELECTORS), results.ATTRIBUTES),
-    Row(Verb.SET, "set", (HANDLE, _SETTINGS), NUMBER),
-    Row(Verb.MQSC, "mqsc", (_CHECK, _SCRIPT), results.REPLIES),
-    Row(Verb.STATUS, "status", (), results.FIGURES),
-    Row(Verb.TRIGGER_PENDING, "trigger_pending", (), results.PENDING),
-    Row(Verb.TRIGGER_WAIT, "trigger_wait", (integer("posts", "the number of posts"),), NUMBER, VerbKind.WAIT),
-    Row(Verb.TRIGGER_TAKE, "trigger_take", (_Q_NAME, _LEASES), results.LEASES),
-    Row(Verb.TRIGGER_SWEEP, "trigger_sweep", (), NUMBER),
-    Row(Verb.PUT_MANY, "put_many", (), results.PLACED_MANY, by_hand=arguments.put_many),
-    Row(Verb.GET_MANY, "get_many", (HANDLE, _MD, _GMO, Field("count")), results.DELIVERIES, VerbKind.RECEIVE),
-    Row(Verb.EXPLAIN, "explain", (Field("q_name"), *_ANY_IDS), results.EXPLANATION),
-    Row(Verb.BACKUP, "backup", (Field("path"),), NUMBER, VerbKind.READ),
-    Row(Verb.CONSUMER, "consumer", (name("name", "the name of the consumer"), _Q_NAMES), record(ConsumerState)),
-    Row(Verb.REGISTER, "register", (_UUID, *_CHECKPOINT, flag("resume", "whether to resume")), record(Registration)),
-    Row(Verb.CLAIM, "claim", (*_READER, _START, *_LIMITS, _BEFORE, _WHOLE), NUMBER),
-    Row(Verb.PIN, "pin", (*_READER, _LINEAGE, _START, _END), CUTS),
-    Row(Verb.READ_CLAIMED, "read_claimed", (*_READER, *_SEQUENCES), COLUMNS, VerbKind.READ),
-    Row(Verb.ACKNOWLEDGE, "acknowledge", (*_READER, Field("to", int, "the sequence")), NUMBER),
-    Row(Verb.RELEASE, "release", _READER, NUMBER),
-    Row(Verb.QUEUE_RANGES, "queue_ranges", (_Q_NAMES,), results.RANGES, VerbKind.READ),
-    Row(Verb.BROWSE_RANGE, "browse_range", (_Q_NAME, *_ARRIVALS, _WANTED), COLUMNS, VerbKind.READ),
-    Row(Verb.BROWSE_CUTS, "browse_cuts", (_Q_NAME, *_ARRIVALS, *_LIMITS), CUTS, VerbKind.READ),
-    Row(Verb.SINK, "sink", (name("name", "the name of the sink"),), results.LEDGER),
-    Row(Verb.STAGE, "stage", (_UNIT, _QUERY, *_PIECE, replace(DATA, name="rows")), record(Staged)),
-    Row(Verb.PUBLISH, "publish", (_SINK, _BATCH, _QUERY, _WINNERS), record(Publication), join=claims.name_winners),
-    Row(Verb.DISCARD, "discard", (_UNITS,), NUMBER),
-    Row(Verb.RELEASE_WAITING, "release_delayed", (_Q_NAME, _MSG_ID), NUMBER),
-    Row(Verb.SERVE, "serve", (_Q_NAME, Field("options", make=service_options)), record(ServeAnswer)),
-    Row(Verb.STOP_SERVING, "stop_serving", (_SERVICE,), NUMBER),
-    Row(Verb.TAKE, "take_deliveries", (_SERVICE, _DELIVERIES), results.TAKEN, VerbKind.RECEIVE),
-    Row(Verb.SETTLE, "settle_deliveries", (), results.SETTLED, by_hand=settle),
-    Row(Verb.DELIVERY_CONNECT, "delivery_connection", (_TAKER, _DELIVERY, _APPL_NAME), results.PORT),
-    Row(Verb.SERIALIZE, "serialize", (_OPTIONS, _TAG), NUMBER),
+    VerbRow(Verb.CONNECT, "connect", (_Q_MGR_NAME, _APPL_NAME, _USER), NAME),
+    VerbRow(Verb.DISCONNECT, "disconnect", (flag("commit", "whether to commit"),), NUMBER),
+    VerbRow(Verb.OPEN, "open", (_OD, Field("options")), results.OPENED),
+    VerbRow(Verb.CLOSE, "close", (HANDLE, Field("options")), NUMBER),
+    VerbRow(Verb.PUT, "put", (), results.PLACED, by_hand=arguments.put),
+    VerbRow(Verb.PUT1, "put1", (_OD, _MD, _PMO, _PUT_EXTRAS, DATA), results.PLACED_ONCE),
+    VerbRow(Verb.GET, "get", (), results.DELIVERY, VerbKind.RECEIVE, by_hand=arguments.get),
+    VerbRow(Verb.BEGIN, "begin", (), NUMBER),
+    VerbRow(Verb.COMMIT, "commit", (), NUMBER),
+    VerbRow(Verb.BACKOUT, "backout", (), NUMBER),
+    VerbRow(Verb.INQUIRE, "inquire", (HANDLE, _SELECTORS), results.ATTRIBUTES),
+    VerbRow(Verb.SET, "set", (HANDLE, _SETTINGS), NUMBER),
+    VerbRow(Verb.MQSC, "mqsc", (_CHECK, _SCRIPT), results.REPLIES),
+    VerbRow(Verb.STATUS, "status", (), results.FIGURES),
+    VerbRow(Verb.TRIGGER_PENDING, "trigger_pending", (), results.PENDING),
+    VerbRow(Verb.TRIGGER_WAIT, "trigger_wait", (integer("posts", "the number of posts"),), NUMBER, VerbKind.WAIT),
+    VerbRow(Verb.TRIGGER_TAKE, "trigger_take", (_Q_NAME, _LEASES), results.LEASES),
+    VerbRow(Verb.TRIGGER_SWEEP, "trigger_sweep", (), NUMBER),
+    VerbRow(Verb.PUT_MANY, "put_many", (), results.PLACED_MANY, by_hand=arguments.put_many),
+    VerbRow(Verb.GET_MANY, "get_many", (HANDLE, _MD, _GMO, Field("count")), results.DELIVERIES, VerbKind.RECEIVE),
+    VerbRow(Verb.EXPLAIN, "explain", (Field("q_name"), *_ANY_IDS), results.EXPLANATION),
+    VerbRow(Verb.BACKUP, "backup", (Field("path"),), NUMBER, VerbKind.READ),
+    VerbRow(Verb.CONSUMER, "consumer", (name("name", "the name of the consumer"), _Q_NAMES), record(ConsumerState)),
+    VerbRow(
+        Verb.REGISTER, "register", (_UUID, *_CHECKPOINT, flag("resume", "whether to resume")), record(Registration)
+    ),
+    VerbRow(Verb.CLAIM, "claim", (*_READER, _START, *_LIMITS, _BEFORE, _WHOLE), NUMBER),
+    VerbRow(Verb.PIN, "pin", (*_READER, _LINEAGE, _START, _END), CUTS),
+    VerbRow(Verb.READ_CLAIMED, "read_claimed", (*_READER, *_SEQUENCES), COLUMNS, VerbKind.READ),
+    VerbRow(Verb.ACKNOWLEDGE, "acknowledge", (*_READER, Field("to", int, "the sequence")), NUMBER),
+    VerbRow(Verb.RELEASE, "release", _READER, NUMBER),
+    VerbRow(Verb.QUEUE_RANGES, "queue_ranges", (_Q_NAMES,), results.RANGES, VerbKind.READ),
+    VerbRow(Verb.BROWSE_RANGE, "browse_range", (_Q_NAME, *_ARRIVALS, _SELECTION), COLUMNS, VerbKind.READ),
+    VerbRow(Verb.BROWSE_CUTS, "browse_cuts", (_Q_NAME, *_ARRIVALS, *_LIMITS), CUTS, VerbKind.READ),
+    VerbRow(Verb.SINK, "sink", (name("name", "the name of the sink"),), results.LEDGER),
+    VerbRow(Verb.STAGE, "stage", (_UNIT, _QUERY, *_PIECE, replace(DATA, name="rows")), record(Staged)),
+    VerbRow(Verb.PUBLISH, "publish", (_SINK, _BATCH, _QUERY, _WINNERS), record(Publication), join=claims.name_winners),
+    VerbRow(Verb.DISCARD, "discard", (_UNITS,), NUMBER),
+    VerbRow(Verb.RELEASE_WAITING, "release_delayed", (_Q_NAME, _MSG_ID), NUMBER),
+    VerbRow(Verb.SERVE, "serve", (_Q_NAME, Field("options", make=service_options)), record(ServeAnswer)),
+    VerbRow(Verb.STOP_SERVING, "stop_serving", (_SERVICE,), NUMBER),
+    VerbRow(Verb.TAKE, "take_deliveries", (_SERVICE, _DELIVERIES), results.TAKEN, VerbKind.RECEIVE),
+    VerbRow(Verb.SETTLE, "settle_deliveries", (), results.SETTLED, by_hand=settle),
+    VerbRow(Verb.DELIVERY_CONNECT, "delivery_connection", (_TAKER, _DELIVERY, _APPL_NAME), results.PORT),
+    VerbRow(Verb.SERIALIZE, "serialize", (_OPTIONS, _TAG), NUMBER),
 )
 
 BY_NAME: Final = {row.name: row for row in ROWS}
-BY_VERB: Final[dict[int, Row]] = {row.verb: row for row in ROWS}
+BY_VERB: Final[dict[int, VerbRow]] = {row.verb: row for row in ROWS}
 STARTED: Final = BY_VERB.keys() - {Verb.CONNECT, Verb.DELIVERY_CONNECT}
 """The verbs that `start` makes a call of; the others open a conversation."""

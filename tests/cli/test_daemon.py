@@ -217,7 +217,8 @@ def until_it_runs(evermq: Callable[..., Result], url: str) -> None:
 
 _CTRL_C_AT = """\
 import logging, os, signal, sys
-from broker.cli import logs, main
+from broker.cli import main
+from broker.cli.terminal import logs
 
 class CtrlC(logging.Handler):
     def emit(self, record):

@@ -221,7 +221,7 @@ def test_a_mistake_of_our_own_has_a_traceback_without_control_characters(capsys:
         [
             sys.executable,
             "-c",
-            "import sys\nfrom broker.__main__ import main\nfrom broker.cli import terminal\n"
+            "import sys\nfrom broker.__main__ import main\nfrom broker.cli.terminal import terminal\n"
             "sys.argv[1:] = ['--version']\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
             "assert sys.excepthook is terminal.show_traceback",
         ],

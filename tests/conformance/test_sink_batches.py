@@ -11,7 +11,7 @@ from broker import MQError
 from broker.interface.batches.columns import unpack
 from broker.interface.claims.claims import Publication, UnitName, Winner
 from broker.interface.claims.sinks import new_attempt
-from broker.interface.claims.staging import StagingRow, frames
+from broker.interface.claims.staging import Row, frames
 from broker.mqi import MQMF, MQPMO, MQRC, MessageDescriptor
 from tests.conformance.expect import drained, fails, name_of, reason_of
 
@@ -133,7 +133,7 @@ async def test_a_batch_goes_to_several_queues(system: System, connection: Connec
 async def test_a_group_is_numbered_within_a_unit(connection: Connection, queue: Queue) -> None:
     """K62, by the calls one by one."""
     flags = [MQMF.MSG_IN_GROUP, MQMF.MSG_IN_GROUP, MQMF.LAST_MSG_IN_GROUP]
-    pieces = [next(frames([StagingRow("Q", bytes([number]), MessageDescriptor(msg_flags=each))])) for number, each in
+    pieces = [next(frames([Row("Q", bytes([number]), MessageDescriptor(msg_flags=each))])) for number, each in
               enumerate(flags)]  # fmt: skip
     unit = UnitName("IMPORT", 1, 0, new_attempt())
     sinks, order = connection.sinks, int(MQPMO.LOGICAL_ORDER)
@@ -149,7 +149,7 @@ async def test_a_group_is_numbered_within_a_unit(connection: Connection, queue: 
 async def test_a_winner_with_other_than_its_messages_is_refused(connection: Connection, queue: Queue) -> None:
     """K54 as programs see it."""
     unit = UnitName("IMPORT", 1, 0, new_attempt())
-    await connection.sinks.stage(unit, next(frames([StagingRow("Q", b"one")])))
+    await connection.sinks.stage(unit, next(frames([Row("Q", b"one")])))
     with fails(MQRC.UOW_CANCELED):
         await connection.sinks.publish("IMPORT", 1, [Winner(unit, 2)])
     with pytest.raises(ValueError, match="is no unit of the sink OTHER"):
@@ -159,7 +159,7 @@ async def test_a_winner_with_other_than_its_messages_is_refused(connection: Conn
 
 async def test_what_is_no_frame_is_refused(connection: Connection, queue: Queue) -> None:
     unit = UnitName("IMPORT", 1, 0, new_attempt())
-    for rows in (b"", b"\xc1", next(frames([StagingRow("Q", b"one")]))[:-1]):
+    for rows in (b"", b"\xc1", next(frames([Row("Q", b"one")]))[:-1]):
         with fails(MQRC.BUFFER_ERROR):
             await connection.sinks.stage(unit, rows)
     assert await connection.sinks.discard([unit]) == 0
@@ -168,7 +168,7 @@ async def test_what_is_no_frame_is_refused(connection: Connection, queue: Queue)
 async def test_a_prepared_unit_outlives_a_crash(durable: DurableSystem) -> None:
     connection = await durable.connect()
     unit = UnitName("IMPORT", 1, 0, new_attempt())
-    piece = next(frames([StagingRow("Q", b"one"), StagingRow("Q", b"two", MessageDescriptor(persistence=0))]))
+    piece = next(frames([Row("Q", b"one"), Row("Q", b"two", MessageDescriptor(persistence=0))]))
     await connection.sinks.stage(unit, piece, query="job")
     await durable.crash()
     connection = await durable.connect()

@@ -311,7 +311,7 @@ async def test_a_batch_has_a_key_for_each() -> None:
 
 
 @pytest.mark.parametrize(
-    "terms",
+    "extras",
     [{"key": ""}, {"key": b"x" * 256}, {"window": 5}, {"key": "k", "window": 0}, {"key": "k", "window": -1}],
 )
 async def test_what_can_be_no_key_or_window_is_refused(extras: dict[str, object]) -> None:

@@ -144,7 +144,7 @@ async def test_a_context_that_cannot_be_read_is_none(tracer: trace.Tracer) -> No
 
 def test_h13_6_a_program_without_tracing_does_not_load_it() -> None:
     program = (
-        "import sys; from triggers import tracing; import triggers\n"
+        "import sys; from triggers.app import tracing; import triggers\n"
         "assert tracing.with_context(None) is None\n"
         "with tracing.attempt_span('Q', 'h', []): pass\n"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"

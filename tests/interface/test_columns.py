@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from broker.interface.batches import columns
 from broker.interface.batches.column_messages import messages
 from broker.interface.batches.columns import NO_MESSAGES, Columns, Fill, pack, packed, unpack
-from broker.interface.claims.staging import Staging, StagingRow, frames
+from broker.interface.claims.staging import Row, Staging, frames
 from broker.mqi import MQRC, MessageDescriptor, MQError
 from broker.mqi.layouts.packing import pack_md
 from broker.mqi.structures import NO_ID
@@ -43,12 +43,12 @@ descriptors = st.builds(
     original_length=longs,
 )
 rows = st.lists(
-    st.builds(StagingRow, st.sampled_from(["A", "B", "C" * 48]), st.binary(max_size=40), st.none() | descriptors),
+    st.builds(Row, st.sampled_from(["A", "B", "C" * 48]), st.binary(max_size=40), st.none() | descriptors),
     max_size=12,
 )
 
 
-def staged(*given: StagingRow) -> bytes:
+def staged(*given: Row) -> bytes:
     """The one frame of these messages."""
     (frame,) = frames(given)
     return frame
@@ -62,7 +62,7 @@ def refusal(frame: Any) -> MQError:
 
 
 @given(rows)
-def test_messages_come_out_of_their_frames_as_they_went_in(given_rows: list[StagingRow]) -> None:
+def test_messages_come_out_of_their_frames_as_they_went_in(given_rows: list[Row]) -> None:
     wanted = [(row.q_name, row.md or MessageDescriptor(), row.data) for row in given_rows]
     read = [each for frame in frames(given_rows) for each in messages(unpack(frame))]
     assert [(each.q_name, each.md, each.data) for each in read] == wanted
@@ -70,13 +70,13 @@ def test_messages_come_out_of_their_frames_as_they_went_in(given_rows: list[Stag
 
 
 @given(rows)
-def test_a_frame_is_packed_of_its_columns_again(given_rows: list[StagingRow]) -> None:
+def test_a_frame_is_packed_of_its_columns_again(given_rows: list[Row]) -> None:
     for frame in frames(given_rows):
         assert pack(unpack(frame)) == frame
 
 
 def test_columns_of_which_all_is_the_default_are_not_sent() -> None:
-    found = unpack(staged(StagingRow("Q", b"one"), StagingRow("Q", b"two")))
+    found = unpack(staged(Row("Q", b"one"), Row("Q", b"two")))
     sent = {name for name, value in found._asdict().items() if value not in (None, 0, b"")}
     assert sent == {"messages", "priorities", "persistences", "q_names", "descriptors", "body_offsets", "bodies"}
     assert len(found.descriptors) == 1
@@ -87,7 +87,7 @@ def test_the_columns_are_as_wide_as_programs_rely_on() -> None:
         priority=7, persistence=1, expiry=5, msg_id=ID, correl_id=ID, group_id=ID, msg_seq_number=2, offset=3,
         msg_flags=8, original_length=9, backout_count=4,
     )  # fmt: skip
-    found = unpack(staged(StagingRow("A", b"x", md), StagingRow("B", b"", MessageDescriptor(format="MQSTR"))))
+    found = unpack(staged(Row("A", b"x", md), Row("B", b"", MessageDescriptor(format="MQSTR"))))
     assert found == Columns(
         messages=2,
         first=0,
@@ -120,14 +120,14 @@ def test_a_frame_without_messages_is_one() -> None:
 
 
 def test_priorities_and_flags_may_need_all_bits() -> None:
-    one = unpack(staged(StagingRow("Q", b"")))
+    one = unpack(staged(Row("Q", b"")))
     for priority, flags in ((2**31, 2**32 - 1), (2**32 - 2, 2**31), (9, 0)):
         (message,) = messages(one._replace(priorities=packed([priority]), msg_flags=packed([flags])))
         assert (message.md.priority, message.md.msg_flags) == (priority, flags)
 
 
 def test_messages_know_their_sequences_and_arrival_numbers() -> None:
-    found = unpack(staged(StagingRow("Q", b"one"), StagingRow("Q", b"two")))
+    found = unpack(staged(Row("Q", b"one"), Row("Q", b"two")))
     claimed = list(messages(found._replace(first=7)))
     assert [(each.sequence, each.position) for each in claimed] == [(7, 0), (8, 0)]
     browsed = list(messages(found._replace(keys=packed([2**50, 5], "q"))))
@@ -137,13 +137,11 @@ def test_messages_know_their_sequences_and_arrival_numbers() -> None:
 
 def test_properties_are_staged_as_a_header_and_read_as_a_column() -> None:
     md = MessageDescriptor(format="MQSTR")
-    header, plain = messages(
-        unpack(staged(StagingRow("Q", b"one", md, {"colour": "red"}), StagingRow("Q", b"two", md)))
-    )
+    header, plain = messages(unpack(staged(Row("Q", b"one", md, {"colour": "red"}), Row("Q", b"two", md))))
     assert (header.md.format, header.data[:4], header.data[-3:]) == ("MQHRF2", b"RFH ", b"one")
     assert (plain.md, plain.data) == (md, b"two")
     folder = b"\x20\x00\x00\x00<usr><colour>red</colour></usr> "
-    bare = unpack(staged(StagingRow("Q", b"one", md), StagingRow("Q", b"two", md)))
+    bare = unpack(staged(Row("Q", b"one", md), Row("Q", b"two", md)))
     column = bare._replace(properties=folder, property_offsets=packed([0, len(folder), len(folder)]))
     first, second = messages(unpack(pack(column)))
     assert (first.properties, first.data) == ({"colour": "red"}, b"one")
@@ -197,7 +195,7 @@ def test_properties_are_staged_as_a_header_and_read_as_a_column() -> None:
     ],
 )
 def test_columns_that_do_not_fit_together_are_refused(change: dict[str, Any], says: str) -> None:
-    found = unpack(staged(StagingRow("Q", b"one"), StagingRow("Q", b"two")))._replace(**change)
+    found = unpack(staged(Row("Q", b"one"), Row("Q", b"two")))._replace(**change)
     assert says in refusal(msgpack.packb(tuple(found))).detail
 
 
@@ -243,7 +241,7 @@ values = st.recursive(
 
 
 @given(rows=rows, at=st.integers(0, 21), value=values)
-def test_any_value_in_any_column_makes_a_frame_or_an_error(rows: list[StagingRow], at: int, value: Any) -> None:
+def test_any_value_in_any_column_makes_a_frame_or_an_error(rows: list[Row], at: int, value: Any) -> None:
     found = list(unpack(next(frames(rows), pack(NO_MESSAGES))))
     found[at] = value
     try:
@@ -254,7 +252,7 @@ def test_any_value_in_any_column_makes_a_frame_or_an_error(rows: list[StagingRow
 
 
 @given(rows=rows, at=st.integers(0, 10_000), byte=st.integers(0, 255))
-def test_any_byte_changed_makes_a_frame_or_an_error(rows: list[StagingRow], at: int, byte: int) -> None:
+def test_any_byte_changed_makes_a_frame_or_an_error(rows: list[Row], at: int, byte: int) -> None:
     frame = bytearray(next(frames(rows), pack(NO_MESSAGES)))
     frame[at % len(frame)] = byte
     try:
@@ -289,7 +287,7 @@ def test_no_frame_is_longer_than_the_line_takes_but_of_one_message(longest: int)
         )
 
     sizes = [length for length in (0, 1, 100, 5_000, 400_000, 20, 63_000, 200) for _ in range(40)]
-    made = list(frames((StagingRow("Q", bytes(size), described(size)) for size in sizes), longest))
+    made = list(frames((Row("Q", bytes(size), described(size)) for size in sizes), longest))
     assert sum(unpack(frame).messages for frame in made) == len(sizes)
     assert all(len(frame) <= longest or unpack(frame).messages == 1 for frame in made)
     assert any(len(frame) > longest for frame in made)
@@ -298,20 +296,20 @@ def test_no_frame_is_longer_than_the_line_takes_but_of_one_message(longest: int)
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        (StagingRow("", b""), MQRC.OBJECT_NAME_ERROR),
-        (StagingRow("Q" * 49, b""), MQRC.OBJECT_NAME_ERROR),
-        (StagingRow(5, b""), MQRC.OBJECT_NAME_ERROR),  # type: ignore[arg-type]
-        (StagingRow("Q", b"", MessageDescriptor(version=1)), MQRC.MD_ERROR),
-        (StagingRow("Q", b"", MessageDescriptor(msg_id=b"short")), MQRC.MD_ERROR),
-        (StagingRow("Q", b"", MessageDescriptor(offset=2**32)), MQRC.MD_ERROR),
-        (StagingRow("Q", b"", MessageDescriptor(persistence=300)), MQRC.PERSISTENCE_ERROR),
-        (StagingRow("Q", b"", MessageDescriptor(priority=2**31)), MQRC.PRIORITY_ERROR),
-        (StagingRow("Q", b"", None, {"JMSbad": "x"}), MQRC.PROPERTY_NAME_ERROR),
+        (Row("", b""), MQRC.OBJECT_NAME_ERROR),
+        (Row("Q" * 49, b""), MQRC.OBJECT_NAME_ERROR),
+        (Row(5, b""), MQRC.OBJECT_NAME_ERROR),  # type: ignore[arg-type]
+        (Row("Q", b"", MessageDescriptor(version=1)), MQRC.MD_ERROR),
+        (Row("Q", b"", MessageDescriptor(msg_id=b"short")), MQRC.MD_ERROR),
+        (Row("Q", b"", MessageDescriptor(offset=2**32)), MQRC.MD_ERROR),
+        (Row("Q", b"", MessageDescriptor(persistence=300)), MQRC.PERSISTENCE_ERROR),
+        (Row("Q", b"", MessageDescriptor(priority=2**31)), MQRC.PRIORITY_ERROR),
+        (Row("Q", b"", None, {"JMSbad": "x"}), MQRC.PROPERTY_NAME_ERROR),
     ],
 )
-def test_what_cannot_be_staged_is_refused_at_once(row: StagingRow, reason: MQRC) -> None:
+def test_what_cannot_be_staged_is_refused_at_once(row: Row, reason: MQRC) -> None:
     staging = Staging()
-    staging.add(StagingRow("Q", b"before"))
+    staging.add(Row("Q", b"before"))
     with pytest.raises(MQError) as caught:
         staging.add(row)
     assert caught.value.reason == reason
@@ -322,9 +320,9 @@ def test_what_cannot_be_staged_is_refused_at_once(row: StagingRow, reason: MQRC)
 def test_a_descriptor_may_be_changed_when_its_message_is_staged() -> None:
     md = MessageDescriptor(correl_id=ID)
     staging = Staging()
-    staging.add(StagingRow("Q", "text", md))
+    staging.add(Row("Q", "text", md))
     md.correl_id, md.format = NO_ID, "OTHER"
-    staging.add(StagingRow("Q", b"data", md))
+    staging.add(Row("Q", b"data", md))
     first, second = messages(unpack(staging.frame()))
     assert (first.md.correl_id, first.md.format, first.md.coded_char_set_id) == (ID, "MQSTR", 1208)
     assert (first.data, second.md.correl_id, second.md.format) == (b"text", NO_ID, "OTHER")

@@ -10,7 +10,7 @@ import pytest
 from broker.interface import Connection
 from broker.interface.batches.columns import NO_MESSAGES, messages_in, pack, unpack
 from broker.interface.claims.claims import ConsumerState, Publication, Registration, Staged
-from broker.interface.claims.staging import StagingRow, frames
+from broker.interface.claims.staging import Row, frames
 from broker.interface.port import Call
 from broker.mqi import MQRC, MQError
 from tests.conformance.expect import fails
@@ -64,7 +64,7 @@ class PlayedPort:
 
 def claimed(first: int, count: int) -> bytes:
     """A frame of claims, whose bodies are their sequences."""
-    rows = [StagingRow("Q", f"{sequence}".encode()) for sequence in range(first, first + count)]
+    rows = [Row("Q", f"{sequence}".encode()) for sequence in range(first, first + count)]
     return pack(unpack(next(frames(rows)))._replace(first=first))
 
 

@@ -12,7 +12,7 @@ import pytest
 from broker.client.line import Line
 from broker.interface.batches.columns import SHORT_MESSAGES_MAX, messages_in
 from broker.interface.claims.claims import Cut, QueueRange, UnitName, Winner
-from broker.interface.claims.staging import StagingRow, frames
+from broker.interface.claims.staging import Row, frames
 from broker.interface.port import answer
 from broker.mqi import MQRC, MQError
 from broker.testing import VirtualClock
@@ -191,7 +191,7 @@ async def test_reads_that_are_not_written_end_the_reading_of_others() -> None:
 async def test_a_stage_counts_with_its_messages_until_it_is_answered() -> None:
     """Short messages are short as bytes, not as what becomes of them."""
     client = await connected()
-    (frame,) = frames([StagingRow("Q", b"")] * SHORT_MESSAGES_MAX)
+    (frame,) = frames([Row("Q", b"")] * SHORT_MESSAGES_MAX)
     assert len(frame) < 50_000
     client.say(Verb.STAGE, 1, 2, *STAGE, frame)
     assert client.server.reserve.held > 500 * SHORT_MESSAGES_MAX
@@ -204,9 +204,9 @@ async def test_a_stage_counts_with_its_messages_until_it_is_answered() -> None:
     ("frame", "count"),
     [
         (COLUMNS, 0),
-        (next(frames([StagingRow("Q", b"")] * 5)), 5),
-        (next(frames([StagingRow("Q", b"")] * 200)), 200),
-        (next(frames([StagingRow("Q", b"")] * 300)), 300),
+        (next(frames([Row("Q", b"")] * 5)), 5),
+        (next(frames([Row("Q", b"")] * 200)), 200),
+        (next(frames([Row("Q", b"")] * 300)), 300),
         (b"\xdc\x00\x16\xcd\xff\xff", SHORT_MESSAGES_MAX),
         (b"\xdc\x00\x16\xcf" + bytes(8), SHORT_MESSAGES_MAX),  # a number in another form than ours
         (b"\xdd\x00\x00\x00\x16\x01", SHORT_MESSAGES_MAX),
@@ -234,7 +234,7 @@ async def test_no_frame_with_its_envelope_is_longer_than_the_line_takes() -> Non
     ends = Ends(frame_bytes=64 * 1024)
     port = await ends.connect()
     unit = UnitName("S" * 48, 2**62, 2**30, UNIT.attempt)
-    pieces = list(frames((StagingRow("Q", bytes(length % 500)) for length in range(2000)), port.frame_bytes))
+    pieces = list(frames((Row("Q", bytes(length % 500)) for length in range(2000)), port.frame_bytes))
     for piece in pieces:
         port.stage(unit, "q" * 256, 2**62, piece, options=2**31, last=False)
     await ends.run()

@@ -12,7 +12,7 @@ import pytest
 from broker.config import LimitsConfig, ListenerConfig
 from broker.interface.batches.columns import unpack
 from broker.interface.claims.claims import UnitName, Winner
-from broker.interface.claims.staging import StagingRow, frames
+from broker.interface.claims.staging import Row, frames
 from broker.mqi import (
     MQOO,
     MQRC,
@@ -160,7 +160,7 @@ class Chaos:
     def _frame(self) -> object:
         """A frame of columns, mostly a good one, or with one column or byte changed."""
         pick = self._random.choice
-        frame = next(frames([StagingRow(pick(["Q", "Q", "R"]), self._data()) for _ in range(pick([1, 2, 5]))]))
+        frame = next(frames([Row(pick(["Q", "Q", "R"]), self._data()) for _ in range(pick([1, 2, 5]))]))
         match pick(["", "", "", "column", "byte", "none"]):
             case "column":
                 columns: list[Any] = list(unpack(frame))

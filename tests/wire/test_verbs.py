@@ -15,7 +15,7 @@ from broker.interface.port import Call, Port
 from broker.wire import Verb
 from broker.wire.fields import SENT
 from broker.wire.frames import CALLS
-from broker.wire.verbs import BY_NAME, BY_VERB, ROWS, STARTED, Row
+from broker.wire.verbs import BY_NAME, BY_VERB, ROWS, STARTED, VerbRow
 
 BY_HAND = {Verb.PUT, Verb.PUT_MANY, Verb.GET, Verb.SETTLE}
 """The calls whose arguments no fields tell."""
@@ -29,7 +29,7 @@ TOLD = {Verb.TRIGGER_DONE, Verb.TRIGGER_RETURN, Verb.GIVE_BACK}
 BY_FIELDS = [row for row in ROWS if row.verb in STARTED and row.by_hand is None]
 
 
-def parameters(port: type[Port], row: Row) -> dict[str, Parameter]:
+def parameters(port: type[Port], row: VerbRow) -> dict[str, Parameter]:
     """Those of a method of the port, without `self`."""
     _, *others = inspect.signature(getattr(port, row.name)).parameters.values()
     return {each.name: each for each in others}
@@ -59,7 +59,7 @@ def test_the_rows_name_the_calls_of_the_port() -> None:
 
 
 @pytest.mark.parametrize("row", BY_FIELDS, ids=lambda row: row.name)
-async def test_a_row_has_the_arguments_of_its_call_in_the_order_in_which_they_are_forwarded(row: Row) -> None:
+async def test_a_row_has_the_arguments_of_its_call_in_the_order_in_which_they_are_forwarded(row: VerbRow) -> None:
     """A frame's arguments are passed by their names, so their order in the signature may be another."""
     names = [field.name for field in row.fields]
     wanted = parameters(Port, row)
@@ -70,13 +70,13 @@ async def test_a_row_has_the_arguments_of_its_call_in_the_order_in_which_they_ar
 
 
 @pytest.mark.parametrize("row", BY_FIELDS, ids=lambda row: row.name)
-def test_an_argument_that_a_frame_leaves_out_has_its_default_in_the_signature(row: Row) -> None:
+def test_an_argument_that_a_frame_leaves_out_has_its_default_in_the_signature(row: VerbRow) -> None:
     wanted = parameters(Port, row)
     assert all(wanted[field.name].default == field.default for field in row.fields if field.default is not SENT)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_the_other_ports_name_the_arguments_as_the_port_does(row: Row) -> None:
+def test_the_other_ports_name_the_arguments_as_the_port_does(row: VerbRow) -> None:
     wanted = {name: (each.kind, each.default) for name, each in parameters(Port, row).items()}
     for port in (Conversation, RemotePort, ReconnectingPort):
         assert {name: (each.kind, each.default) for name, each in parameters(port, row).items()} == wanted, port

@@ -102,12 +102,12 @@ async def status(conversation: Conversation) -> dict[str, Any]:
     return figures.all()
 
 
-async def explanation(conversation: Conversation, route: Route, wanted: ExplainSelection) -> Explanation:
+async def explanation(conversation: Conversation, route: Route, selection: ExplainSelection) -> Explanation:
     """Explain why a queue gives a message, or does not."""
     findings: list[Finding] = []
     now = conversation.context.clock.time()
     largest = conversation.manager.config.limits.claim_bytes
-    for finding in explain(route, route.queue.shelf, wanted, now, conversation.core, largest):
+    for finding in explain(route, route.queue.shelf, selection, now, conversation.core, largest):
         if finding is not None:
             findings.append(finding)
         await PAUSE

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from broker.interface.batches.columns import Columns, messages_in, pack
 from broker.interface.claims.claims import Publication, UnitName, Winner
-from broker.interface.claims.staging import FRAME_BYTES, Staging, StagingRow
+from broker.interface.claims.staging import FRAME_BYTES, Row, Staging
 from broker.interface.data import described
 from broker.interface.port import answer
 from broker.mqi.constants.options import MQPMO
@@ -148,7 +148,7 @@ class SinkBatch:
         is sent with those after it: an error in it may be raised by a later put, or when the block is left.
         """
         md = described(md, persistence, text=False)
-        frame = self._staging.add(StagingRow(q_name, data, md, properties))
+        frame = self._staging.add(Row(q_name, data, md, properties))
         if frame is not None:
             await self._stage(frame, last=False)
 

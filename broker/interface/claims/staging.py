@@ -36,7 +36,7 @@ _PERSISTENCES: Final = range(-128, 128)
 _PRIORITY_MAX: Final = 2**31 - 1
 
 
-class StagingRow(NamedTuple):
+class Row(NamedTuple):
     """A message to stage: the name of its queue, its data (text is sent as UTF-8), descriptor and properties."""
 
     q_name: str
@@ -68,7 +68,7 @@ class Staging:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add(self, row: StagingRow) -> bytes | None:
+    def add(self, row: Row) -> bytes | None:
         """Take a message in; the frame of those before it, where it does not fit in with them.
 
         Its descriptor may be changed afterwards. Raises OBJECT_NAME_ERROR (2152), MD_ERROR (2026) for a descriptor that
@@ -111,7 +111,7 @@ class Staging:
         self._fields = fields
 
 
-def frames(rows: Iterable[StagingRow], longest: int = FRAME_BYTES) -> Iterator[bytes]:
+def frames(rows: Iterable[Row], longest: int = FRAME_BYTES) -> Iterator[bytes]:
     """The frames of these messages. Raises what `Staging.add` raises."""
     staging = Staging(longest)
     for row in rows:

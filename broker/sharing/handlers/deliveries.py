@@ -64,7 +64,7 @@ _PASS_ON: Final = "SELECT pass_on($1, $2, $3, $4, $5, $6, $7)"
 _RETURN: Final = "SELECT return_deliveries($1, $2, $3, $4, $5, $6, $7, $8)"
 
 
-class SharedDeliveries:
+class GroupDeliveries:
     """The deliveries of shared queues that one member hands out, and their ends."""
 
     def __init__(self, member: GroupMember) -> None:

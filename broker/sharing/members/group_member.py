@@ -34,14 +34,14 @@ from broker.sharing.gets.handles import Handles
 from broker.sharing.gets.locks import Locks
 from broker.sharing.gets.returned import ReturnedMessages
 from broker.sharing.gets.waits import Waits
-from broker.sharing.handlers.deliveries import SharedDeliveries
+from broker.sharing.handlers.deliveries import GroupDeliveries
 from broker.sharing.handlers.tags import Tags
 from broker.sharing.handlers.triggering import Triggering
 from broker.sharing.igq import definitions
 from broker.sharing.igq.agent import Agent, connect_agent
 from broker.sharing.members.membership import Membership
 from broker.sharing.puts.delays import MemberDelays
-from broker.sharing.puts.puts import SharedPuts
+from broker.sharing.puts.puts import GroupPuts
 from broker.sharing.units.units import Units
 from broker.storage.store import StoreError
 
@@ -78,7 +78,7 @@ class GroupMember:
         self.repository = Repository(self)
         self.copies = Copies(self)
         self.handles = Handles(self)
-        self.puts = SharedPuts(self)
+        self.puts = GroupPuts(self)
         self.locks = Locks(self)
         self.returned = ReturnedMessages(self)
         self.deferred_deletes = DeferredDeletes(self)
@@ -87,7 +87,7 @@ class GroupMember:
         self.gets = Gets(self)
         self.units = Units(self)
         self.waits = Waits(self)
-        self.deliveries = SharedDeliveries(self)
+        self.deliveries = GroupDeliveries(self)
         self.claims = GroupClaims(self)
         self.sinks = GroupSinks(self)
         self.holdings = Holdings(self)

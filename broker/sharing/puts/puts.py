@@ -53,7 +53,7 @@ BYTES_MAX: Final = 4 * 1024 * 1024
 _DATA: Final = 3  # among the arguments of a deferred put
 
 
-class SharedPuts:
+class GroupPuts:
     """The puts of one member."""
 
     def __init__(self, member: GroupMember) -> None:

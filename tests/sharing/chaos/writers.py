@@ -8,7 +8,7 @@ from broker import MQError
 from broker.client import connect
 from broker.interface.claims.claims import UnitName, Winner
 from broker.interface.claims.sinks import new_attempt
-from broker.interface.claims.staging import StagingRow, frames
+from broker.interface.claims.staging import Row, frames
 from broker.mqi import MQRC
 from tests.sharing.chaos.clients import Client, descriptor
 from tests.sharing.chaos.ledger import Outcome, Put
@@ -74,7 +74,7 @@ class Writer(Client):
         unit = UnitName(self.name, self._units, len(self._staged), new_attempt())
         half = len(keys) // 2
         for first, piece in (0, keys[:half]), (half, keys[half:]):
-            for frame in frames(StagingRow("IN", bytes(key), descriptor(key)) for key in piece):
+            for frame in frames(Row("IN", bytes(key), descriptor(key)) for key in piece):
                 await connection.sinks.stage(unit, frame, first, query=self.name, last=piece[-1] is keys[-1])
         self._staged.append(Winner(unit, len(keys)))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from broker import MQError
 from broker.interface.claims.claims import UnitName, Winner
-from broker.interface.claims.staging import StagingRow, frames
+from broker.interface.claims.staging import Row, frames
 from broker.mqi import MQRC, MessageDescriptor
 from tests.simulation.claims.actors import ENDED, TaskFailed
 from tests.simulation.claims.records import Violation
@@ -192,5 +192,5 @@ def persistent(name: str) -> bool:
 
 def frame_of(names: Sequence[str]) -> bytes:
     """Messages for the queue of the sink, as a frame of columns."""
-    (frame,) = frames(StagingRow(QUEUE, name, MessageDescriptor(persistence=int(persistent(name)))) for name in names)
+    (frame,) = frames(Row(QUEUE, name, MessageDescriptor(persistence=int(persistent(name)))) for name in names)
     return frame
