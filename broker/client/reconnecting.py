@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.client.calls import LINE, RemoteCall, RemotePutMany
-from broker.interface.port import Call, PlacedMany, Port, T, answer, behind_stopped, unit_gone
+from broker.interface.port import Call, Port, T, answer, behind_stopped, unit_gone
 from broker.mqi.constants.options import MQCO, MQGMO, MQPMO
 from broker.mqi.delivery_fields import NO_EXTRAS, Became, PutExtras, ServiceOptions, Settled
 from broker.mqi.errors import MQError
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from broker.client.line import Line
     from broker.client.port import RemotePort
     from broker.client.redial import Redial
+    from broker.interface.answers import GetAnswer, Opened, Placed, PlacedMany
     from broker.interface.handlers.delivery_answers import ServeAnswer, TakeAnswer
-    from broker.interface.port import GetAnswer, Opened, Placed
     from broker.mqi.delivery_fields import Settlement
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 

@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from broker.interface.answers import Opened
     from broker.interface.batches.read_ahead import ReadAhead
     from broker.interface.data import Data
-    from broker.interface.port import Call, Opened, Port
+    from broker.interface.port import Call, Port
     from broker.interface.put_extras import PutArguments
     from broker.interface.tagging import Tagging
     from broker.interface.units import Guard

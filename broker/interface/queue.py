@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
     from types import TracebackType
 
+    from broker.interface.answers import Opened
     from broker.interface.connection import Connection
     from broker.interface.data import Data, Item
-    from broker.interface.port import Opened
     from broker.interface.put_extras import PutArguments
     from broker.mqi.layouts.folders import Value
     from broker.mqi.structures import ResponseRecord

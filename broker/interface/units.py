@@ -12,7 +12,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
-from broker.interface.port import NO_LIST
+from broker.interface.answers import NO_LIST
 from broker.mqi.constants.options import MQGMO, MQPMO
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
+    from broker.interface.answers import GetAnswer, Placed
     from broker.interface.connection import Connection
     from broker.interface.message import Message
-    from broker.interface.port import Call, GetAnswer, Placed
+    from broker.interface.port import Call
 
 T = TypeVar("T")
 

@@ -19,7 +19,8 @@ from broker.mqi.reasons import MQCC, MQRC
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.interface.port import Call, Placed
+    from broker.interface.answers import Placed
+    from broker.interface.port import Call
     from broker.mqi.structures import MessageDescriptor
 
     Counter: TypeAlias = Callable[[Placed], None]

@@ -10,8 +10,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from broker.interface.answers import Opened
 from broker.interface.message import Message
-from broker.interface.port import Opened, answer
+from broker.interface.port import answer
 from broker.mqi.delivery_fields import FAILURES_MAX, NO_FAILURE, SETTLE_MAX, check_feedback
 from broker.mqi.errors import MQError
 from broker.mqi.layouts.layouts import MQTMC2
