@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.interface.answers import Opened, PlacedMany, StartLease
 from broker.interface.handlers.delivery_answers import ServeAnswer, TakeAnswer
-from broker.interface.port import Call, Port, T
+from broker.interface.port import Call, Port, T, drop
 from broker.mqi.delivery_fields import Settled
 from broker.mqi.replies import CommandReply, ReplyPart, replies_of
 from broker.wire import answers, verbs
@@ -205,8 +205,7 @@ class RemoteConnect(RemoteCall[Port]):
         super().failed(error)
 
     def unclaimed(self, result: Port) -> None:
-        if not self.port.broken:
-            self.port.disconnect(commit=False).withdraw()
+        drop(self.port)
 
 
 class RemoteDeliveryConnect(RemoteConnect):

@@ -334,3 +334,9 @@ class Port(ClaimPort, HandlingPort):
         answered when that is durable. Raises what `commit` raises.
         """
         return self.forward("disconnect", commit)
+
+
+def drop(port: Port) -> None:
+    """End a connection that nobody has any more, unless it has ended; its unit of work is backed out."""
+    if not port.broken:
+        port.disconnect(commit=False).withdraw()
