@@ -13,8 +13,8 @@ from inspect import Parameter, iscoroutinefunction, signature
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, get_type_hints
 
 from broker import Connection, Message, SyncConnection
-from triggers.app.bodies import UnreadableError, grouped, listed, reader
-from triggers.app.plain import FORMS, bare
+from triggers.bodies.annotations import FORMS, bare
+from triggers.bodies.bodies import UnreadableError, grouped, listed, reader
 from triggers.monitor.process import TriggerMessage
 from triggers.schedule.tick import Tick
 from triggers.serving.attempt import Attempt
@@ -22,7 +22,7 @@ from triggers.serving.attempt import Attempt
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from triggers.app.bodies import Reader
+    from triggers.bodies.bodies import Reader
 
 
 class HandledDelivery(Protocol):
@@ -251,6 +251,6 @@ def _many(read: Reader) -> Binder:
 
 
 def _whole(read: Reader) -> Binder:
-    from triggers.app.bodies import Group
+    from triggers.bodies.bodies import Group
 
     return lambda handed: Group(read(message) for message in handed.messages)

@@ -23,9 +23,9 @@ from broker.mqi import (
     ObjectDescriptor,
     Outcome,
 )
-from triggers.app.bodies import EncodedBody, written
 from triggers.app.requests import report_ids
 from triggers.app.tracing import with_context
+from triggers.bodies.bodies import EncodedBody, written
 from triggers.serving.run import current
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.mqi import Became, MQError, Outcome, log_exception, text_of
-from triggers.app.bodies import UnreadableError
+from triggers.bodies.bodies import UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

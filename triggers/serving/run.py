@@ -23,9 +23,9 @@ import anyio.to_thread
 
 from broker import Portal, SyncConnection
 from broker.mqi import MQRC, Failure, MQError, Outcome, Settlement, tail, text_of, traceback_of
-from triggers.app.bodies import UnreadableError
 from triggers.app.unawaited import Watched, attempt
 from triggers.app.verdicts import BatchError, Later, Reject
+from triggers.bodies.bodies import UnreadableError
 from triggers.serving.attempt import Attempt
 
 if TYPE_CHECKING:

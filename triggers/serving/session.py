@@ -15,12 +15,12 @@ from broker import Portal
 from broker.life import Life
 from broker.mqi import MQRC, MQError
 from broker.unclosed import SourceLine, caller
-from triggers.app.bodies import reader
 from triggers.app.definitions import NotServableError, define, define_targets, unserved
 from triggers.app.lifetime import leave
 from triggers.app.middleware import around
 from triggers.app.putting import AppPuts
 from triggers.app.requests import Requests
+from triggers.bodies.bodies import reader
 from triggers.monitor.connections import ENDED
 from triggers.schedule.periodic import register
 from triggers.serving.loop_watch import HandlerWatch

@@ -13,7 +13,11 @@ import msgpack
 
 from broker import Message
 from broker.mqi import MQFMT, characters
-from triggers.app.plain import Misfit, bare, converter, is_model, model_of_json, plain_json, union_of
+from triggers.bodies.annotations import bare, is_model, union_of
+from triggers.bodies.converters import converter
+from triggers.bodies.misfits import Misfit
+from triggers.bodies.models import model_of_json
+from triggers.bodies.plain_json import plain_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
