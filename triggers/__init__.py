@@ -20,7 +20,8 @@ daemon, or in a process of their own, over the wire. The queue manager counts wh
     app         what a program declares, puts and asks for
     bodies      the data of messages as objects of the program
     serving     deliveries taken, their handlers run, and settled
-    monitor     the trigger monitor in its generations; the monitor of an initiation queue
+    monitor     the trigger monitor in its generations
+    initiation  the monitor of an initiation queue
     schedule    periodic work
     testing     `app.test()`
 """
@@ -39,10 +40,10 @@ from triggers.app.verdicts import RequestError as RequestError
 from triggers.app.verdicts import Retry as Retry
 from triggers.bodies.bodies import Group as Group
 from triggers.bodies.bodies import UnreadableError as UnreadableError
-from triggers.monitor.commands import Commands as Commands
+from triggers.initiation.commands import Commands as Commands
+from triggers.initiation.monitor import InitiationMonitor as InitiationMonitor
+from triggers.initiation.monitor import InitiationStatistics as InitiationStatistics
 from triggers.monitor.handlers import HandlerImportError as HandlerImportError
-from triggers.monitor.initiation import InitiationMonitor as InitiationMonitor
-from triggers.monitor.initiation import InitiationStatistics as InitiationStatistics
 from triggers.monitor.monitor import TriggerMonitor as TriggerMonitor
 from triggers.monitor.monitor import TriggerStatistics as TriggerStatistics
 from triggers.monitor.process import TriggerMessage as TriggerMessage
