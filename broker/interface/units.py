@@ -167,17 +167,17 @@ class UnitOfWork:
         await self._connection.hold_backout(kind)
         with suppress(MQError):  # what ended the block matters more; without a connection it is backed out all the same
             await self._connection.backout()
-        self._tell(error)
+        self._add_note(error)
 
     async def _commit(self) -> None:
         try:
             await self._connection.commit()
         except MQError as failed:
             if failed.reason == MQRC.BACKED_OUT:
-                self._tell(failed)
+                self._add_note(failed)
             raise
 
-    def _tell(self, error: BaseException) -> None:
+    def _add_note(self, error: BaseException) -> None:
         """Note on the exception that has ended it what was undone."""
         if self.puts or self.gets:
             what = f"{_counted(self.puts, 'put')} and {_counted(self.gets, 'get')}"

@@ -200,7 +200,7 @@ class InitiationMonitor(Lifetime):
         return _Slot(connection, queue, dead_letters, background)
 
     async def _serve(self, slots: list[_Slot], background: TaskGroup, task_status: TaskStatus[None]) -> None:
-        """Let the slots get until told to stop, then see off what runs."""
+        """Let the slots get until stopped, then see off what runs."""
         async with anyio.create_task_group() as getters:
             for number, slot in enumerate(slots, 1):
                 getters.start_soon(self._get, slot, name=f"{APPL_NAME} {self.q_name} {number}")
@@ -220,7 +220,7 @@ class InitiationMonitor(Lifetime):
             scope.cancel()
 
     async def _get(self, slot: _Slot) -> None:
-        """Get trigger messages and serve them, one after the other, until told to stop."""
+        """Get trigger messages and serve them, one after the other, until stopped."""
         try:
             while not self._stopping.is_set():
                 message = await self._next(slot)
@@ -238,7 +238,7 @@ class InitiationMonitor(Lifetime):
             self._stop()
 
     async def _next(self, slot: _Slot) -> Message | None:
-        """The next trigger message, in the unit of work of the slot; None when told to stop."""
+        """The next trigger message, in the unit of work of the slot; None when stopped."""
         with CancelScope() as scope:
             self._waiting.add(scope)
             try:

@@ -81,9 +81,9 @@ def function_name(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__qualname__", type(function).__qualname__)).replace("<locals>.", "")
 
 
-def _tick(handed: HandledDelivery) -> Tick:
+def _tick(delivery: HandledDelivery) -> Tick:
     try:
-        return read_tick(handed.messages[0].data)
+        return read_tick(delivery.messages[0].data)
     except ValueError as error:
         raise UnreadableError(str(error)) from None
 
