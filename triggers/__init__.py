@@ -18,16 +18,16 @@ Both are users of the public interface of `broker` like any other: they run besi
 daemon, or in a process of their own, over the wire. The queue manager counts what is to be started, not they.
 
     app         what a program declares, puts and asks for
+    bodies      the data of messages as objects of the program
     serving     deliveries taken, their handlers run, and settled
-    monitor     the trigger monitor in its generations; the monitor of an initiation queue
+    monitor     the trigger monitor in its generations
+    initiation  the monitor of an initiation queue
     schedule    periodic work
     testing     `app.test()`
 """
 
 from broker import Message as Message
 from triggers.app.app import App as App
-from triggers.app.bodies import Group as Group
-from triggers.app.bodies import UnreadableError as UnreadableError
 from triggers.app.definitions import NotServableError as NotServableError
 from triggers.app.handler import HandlerOptions as HandlerOptions
 from triggers.app.middleware import Delivery as Delivery
@@ -38,10 +38,12 @@ from triggers.app.verdicts import Later as Later
 from triggers.app.verdicts import Reject as Reject
 from triggers.app.verdicts import RequestError as RequestError
 from triggers.app.verdicts import Retry as Retry
-from triggers.monitor.commands import Commands as Commands
+from triggers.bodies.bodies import Group as Group
+from triggers.bodies.bodies import UnreadableError as UnreadableError
+from triggers.initiation.commands import Commands as Commands
+from triggers.initiation.monitor import InitiationMonitor as InitiationMonitor
+from triggers.initiation.monitor import InitiationStatistics as InitiationStatistics
 from triggers.monitor.handlers import HandlerImportError as HandlerImportError
-from triggers.monitor.initiation import InitiationMonitor as InitiationMonitor
-from triggers.monitor.initiation import InitiationStatistics as InitiationStatistics
 from triggers.monitor.monitor import TriggerMonitor as TriggerMonitor
 from triggers.monitor.monitor import TriggerStatistics as TriggerStatistics
 from triggers.monitor.process import TriggerMessage as TriggerMessage

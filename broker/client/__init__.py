@@ -3,7 +3,8 @@
 `address` reads URLs, `reaching` opens a line, `dial` a conversation on it, `line` is the client's end of a socket,
 `port` the calls of one conversation, `calls` their answers to come. Bytes that arrive end futures, without a task. The
 one task is that of `redial`, while a line is down that is to be made again; `reconnecting` is the port that outlives
-its lines. `blocking` has a connection for programs without an event loop.
+its lines, with its `lasting_handles`, and with `deferred_calls` for when there is none. `blocking` has a connection for
+programs without an event loop.
 """
 
 from broker.client.blocking import connect_sync as connect_sync

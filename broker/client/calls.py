@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from broker.interface.answers import Opened, PlacedMany, StartLease
 from broker.interface.handlers.delivery_answers import ServeAnswer, TakeAnswer
-from broker.interface.port import Call, Opened, PlacedMany, Port, StartLease, T
+from broker.interface.port import Call, Port, T, drop
 from broker.mqi.delivery_fields import Settled
 from broker.mqi.replies import CommandReply, ReplyPart, replies_of
 from broker.wire import answers, verbs
@@ -204,8 +205,7 @@ class RemoteConnect(RemoteCall[Port]):
         super().failed(error)
 
     def unclaimed(self, result: Port) -> None:
-        if not self.port.broken:
-            self.port.disconnect(commit=False).withdraw()
+        drop(self.port)
 
 
 class RemoteDeliveryConnect(RemoteConnect):

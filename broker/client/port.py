@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from broker.client.calls import RemoteDeliveryConnect
     from broker.client.line import Line
-    from broker.interface.port import Call, GetAnswer, Placed, PlacedMany
+    from broker.interface.answers import GetAnswer, Placed, PlacedMany
+    from broker.interface.port import Call
     from broker.mqi.delivery_fields import Settlement
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
 

@@ -20,7 +20,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.client.calls import LINE, RemoteCall, RemotePutMany
-from broker.interface.port import Call, PlacedMany, Port, T, answer, behind_stopped, unit_gone
+from broker.client.deferred_calls import DeferredCall, DeferredConnect, answered, failed
+from broker.client.lasting_handles import NUMBER, LastingHandle
+from broker.interface.port import Call, Port, T, answer, behind_stopped, unit_gone
 from broker.mqi.constants.options import MQCO, MQGMO, MQPMO
 from broker.mqi.delivery_fields import NO_EXTRAS, Became, PutExtras, ServiceOptions, Settled
 from broker.mqi.errors import MQError
@@ -33,12 +35,10 @@ if TYPE_CHECKING:
     from broker.client.line import Line
     from broker.client.port import RemotePort
     from broker.client.redial import Redial
+    from broker.interface.answers import GetAnswer, Opened, Placed, PlacedMany
     from broker.interface.handlers.delivery_answers import ServeAnswer, TakeAnswer
-    from broker.interface.port import GetAnswer, Opened, Placed
     from broker.mqi.delivery_fields import Settlement
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
-
-_NUMBER: Final = LINE - 1
 
 logger = logging.getLogger(__name__)
 
@@ -47,76 +47,13 @@ _GET_SYNCPOINT: Final = (MQGMO.SYNCPOINT | MQGMO.SYNCPOINT_IF_PERSISTENT).value
 _UNKNOWN: Final = "", ServiceOptions(), 0
 
 
-class DeferredCall(Call[T]):
-    """A call that is made when the line is there again, or whose result is made of that of another."""
-
-    receives = True
-
-    def __init__(self, make: Callable[[], Call[Any]], of: Callable[[Any], T] | None = None) -> None:
-        super().__init__()
-        self._make = make
-        self._of = of
-        self.made: Call[Any] | None = None
-
-    def go(self) -> None:
-        """Make it now."""
-        if self.done():
-            return
-        try:
-            self.made = self._make()
-        except MQError as error:
-            self.set_exception(error)
-        else:
-            self.made.add_done_callback(self._over)
-
-    def _over(self, made: Future[Any]) -> None:
-        if self.done():
-            return
-        if made.cancelled():
-            self.cancel()
-        elif (error := made.exception()) is not None:
-            self.set_exception(error)
-        else:
-            self.set_result(made.result() if self._of is None else self._of(made.result()))
-
-    def take(self) -> None:
-        if self.made is not None:
-            self.made.take()
-
-    def abandon(self) -> None:
-        self.cancel()
-        if self.made is not None:
-            self.made.withdraw()
-
-
-class _Connecting(DeferredCall["Port"]):
-    """A further connection, which outlives its line too."""
-
-    def abandon(self) -> None:
-        if self.done() and not self.cancelled() and self.exception() is None:
-            self.result().disconnect(commit=False).withdraw()
-        else:
-            super().abandon()
-
-
-class _Handle:
-    """An open object: how to open it again, and its number on the line that there is; -1 where it could not be."""
-
-    def __init__(self, descriptor: ObjectDescriptor, options: int, opened: Opened) -> None:
-        name = opened.name if not descriptor.records and opened.name else descriptor.object_name
-        self.descriptor = replace(descriptor, object_name=name)
-        self.options = options
-        self.hobj = opened.hobj & _NUMBER
-        self.error: MQError | None = None
-
-
 class ReconnectingPort(Port):
     """A port over one `RemotePort` after the other. It forwards a call that names nothing that is of one line."""
 
     def __init__(self, redial: Redial, port: RemotePort) -> None:
         self._redial = redial
         self._port = port
-        self._handles: dict[int, _Handle] = {}
+        self._handles: dict[int, LastingHandle] = {}
         self._services: dict[int, tuple[str, ServiceOptions, int]] = {}
         self._waiting: list[DeferredCall[Any]] = []
         self._down = False
@@ -176,7 +113,7 @@ class ReconnectingPort(Port):
         if before.tagging is not None:
             await answer(port.serialize(*before.tagging))
         for handle in list(self._handles.values()):
-            await self._open_again(handle)
+            await handle.reopen(port)
         for service, (q_name, options, _) in list(self._services.items()):
             try:
                 number = (await answer(port.serve(q_name, options))).service
@@ -185,19 +122,7 @@ class ReconnectingPort(Port):
                     raise
                 logger.warning("queue not served any more after a reconnection queue=%s: %s", q_name, error)
                 number = -1
-            self._services[service] = q_name, options, number & _NUMBER
-
-    async def _open_again(self, handle: _Handle) -> None:
-        try:
-            handle.hobj = (await answer(self._port.open(handle.descriptor, handle.options))).hobj & _NUMBER
-            handle.error = None
-        except MQError as error:
-            if self._port.broken:
-                raise
-            handle.hobj = -1
-            name = handle.descriptor.object_name
-            logger.warning("handle not open any more after a reconnection name=%s: %s", name, error)
-            handle.error = MQError(error.reason, f"{name} could not be opened again on the new line: {error.detail}")
+            self._services[service] = q_name, options, number & NUMBER
 
     def go_on(self) -> None:
         """Make the calls that wait."""
@@ -212,7 +137,7 @@ class ReconnectingPort(Port):
             try:
                 return make()
             except MQError as error:
-                return _failed(error)
+                return failed(error)
         call: DeferredCall[T] = DeferredCall(make)
         self._waiting.append(call)
         return call
@@ -222,7 +147,7 @@ class ReconnectingPort(Port):
         if self._unit_gone:
             self._unit_gone = False
             self._unit_reported = True
-            return _failed(unit_gone())
+            return failed(unit_gone())
         self._unit_reported = False
 
         def made() -> Call[T]:
@@ -247,7 +172,7 @@ class ReconnectingPort(Port):
     def _opened(self, descriptor: ObjectDescriptor, options: int, call: Future[Opened]) -> None:
         if not call.cancelled() and call.exception() is None:
             opened = call.result()
-            self._handles[opened.hobj] = _Handle(descriptor, options, opened)
+            self._handles[opened.hobj] = LastingHandle(descriptor, options, opened)
 
     def _hobj(self, hobj: int) -> int:
         """The number of a handle on the line that there is. Raises why it could not be opened again."""
@@ -255,21 +180,14 @@ class ReconnectingPort(Port):
         if handle is None:
             return -1
         if handle.error is not None:
-            error = handle.error
-            again = self._port.open(handle.descriptor, handle.options)
-            again.add_done_callback(lambda opened: self._opened_after_all(handle, opened))
-            raise MQError(error.reason, error.detail)
+            handle.refuse(self._port, handle.error)
         return handle.hobj
-
-    def _opened_after_all(self, handle: _Handle, call: Future[Opened]) -> None:
-        if not call.cancelled() and call.exception() is None:
-            handle.hobj, handle.error = call.result().hobj & _NUMBER, None
 
     def close(self, hobj: int, options: int) -> Call[int]:
         handle = self._handles.get(hobj)
         if handle is not None and (self._down or handle.error is not None) and options == MQCO.NONE:
             del self._handles[hobj]
-            return _answered(0)
+            return answered(0)
         call = self._call(lambda: self._port.close(self._hobj(hobj), options))
         call.add_done_callback(lambda closed: self._closed(hobj, closed))
         return call
@@ -369,11 +287,11 @@ class ReconnectingPort(Port):
 
     def commit(self) -> Call[int]:
         if self._unit_was_gone():
-            return _failed(unit_gone())
+            return failed(unit_gone())
         return self._call(lambda: self._port.commit())
 
     def backout(self) -> Call[int]:
-        return _answered(0) if self._unit_was_gone() else self._call(lambda: self._port.backout())
+        return answered(0) if self._unit_was_gone() else self._call(lambda: self._port.backout())
 
     def _unit_was_gone(self) -> bool:
         """True if the unit that ends now was the former line's. From now on there is none."""
@@ -402,11 +320,11 @@ class ReconnectingPort(Port):
     def _serving(self, q_name: str, options: ServiceOptions, call: Future[ServeAnswer]) -> None:
         if not call.cancelled() and call.exception() is None:
             service = call.result().service
-            self._services[service] = q_name, options, service & _NUMBER
+            self._services[service] = q_name, options, service & NUMBER
 
     def stop_serving(self, service: int) -> Call[int]:
         *_, number = self._services.pop(service, _UNKNOWN)
-        return _answered(0) if self._down else self._port.stop_serving(number)
+        return answered(0) if self._down else self._port.stop_serving(number)
 
     def take_deliveries(self, service: int, count: int) -> Call[TakeAnswer]:
         return self._call(lambda: self._port.take_deliveries(self._services.get(service, _UNKNOWN)[-1], count))
@@ -414,18 +332,18 @@ class ReconnectingPort(Port):
     def settle_deliveries(self, settlements: Sequence[Settlement]) -> Call[list[Settled]]:
         if not self._down:
             return self._port.settle_deliveries(settlements)
-        gone = int(MQRC.HOBJ_ERROR)
-        return _answered([Settled(each.id, Became.RETURNED, gone) for each in settlements])
+        reason = int(MQRC.HOBJ_ERROR)
+        return answered([Settled(each.id, Became.RETURNED, reason) for each in settlements])
 
     def delivery_connection(self, delivery: int, appl_name: str) -> Call[Port]:
         if not self._down:
             return self._port.delivery_connection(delivery, appl_name)
-        return _failed(MQError(MQRC.HOBJ_ERROR, "the delivery was gone when the connection broke"))
+        return failed(MQError(MQRC.HOBJ_ERROR, "the delivery was gone when the connection broke"))
 
     # The connection
 
     def connect(self, appl_name: str) -> Call[Port]:
-        call = _Connecting(lambda: self._port.connect(appl_name), lambda port: ReconnectingPort(self._redial, port))
+        call = DeferredConnect(lambda: self._port.connect(appl_name), lambda port: ReconnectingPort(self._redial, port))
         if self._down and not self._ended:
             self._waiting.append(call)
         else:
@@ -442,17 +360,5 @@ class ReconnectingPort(Port):
         gone = self._unit_gone and commit
         if self._port.broken or gone:
             self._port.disconnect(commit=False).withdraw()
-            return _failed(unit_gone()) if gone else _answered(0)
+            return failed(unit_gone()) if gone else answered(0)
         return self._port.disconnect(commit=commit)
-
-
-def _answered(result: T) -> Call[T]:
-    call: Call[T] = Call()
-    call.set_result(result)
-    return call
-
-
-def _failed(error: MQError) -> Call[Any]:
-    call: Call[Any] = Call()
-    call.set_exception(error)
-    return call

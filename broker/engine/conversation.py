@@ -38,17 +38,8 @@ from broker.engine.context import WAITS_AT_ONCE
 from broker.engine.handlers.delivery_calls import HandlingCalls
 from broker.engine.handlers.leases import Leases
 from broker.engine.shared_queues import PutStep
-from broker.interface.port import (
-    Call,
-    Distribution,
-    GetAnswer,
-    Opened,
-    PendingStarts,
-    Placed,
-    PlacedMany,
-    Port,
-    StartLease,
-)
+from broker.interface.answers import Distribution, GetAnswer, Opened, PendingStarts, Placed, PlacedMany, StartLease
+from broker.interface.port import Call, Port
 from broker.mqi import checks
 from broker.mqi.constants.attributes import MQIA
 from broker.mqi.constants.options import MQGMO, MQOO

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from broker.engine.conversation import Conversation
     from broker.engine.manager import QueueManager
     from broker.engine.tags import TagUse
+    from broker.interface.answers import Opened
     from broker.interface.claims.claims import (
         BrowseSelection,
         ConsumerState,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
         Registration,
         Staged,
     )
-    from broker.interface.port import Call, Opened
+    from broker.interface.port import Call
     from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions

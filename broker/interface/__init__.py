@@ -4,6 +4,13 @@ Written once, over a `Port`: embedded, the port is a conversation of the queue m
 is the client's. Nothing here knows which.
 """
 
+from broker.interface.answers import Distribution as Distribution
+from broker.interface.answers import GetAnswer as GetAnswer
+from broker.interface.answers import Opened as Opened
+from broker.interface.answers import PendingQueue as PendingQueue
+from broker.interface.answers import PendingStarts as PendingStarts
+from broker.interface.answers import Placed as Placed
+from broker.interface.answers import StartLease as StartLease
 from broker.interface.batches.async_puts import AsyncStatus as AsyncStatus
 from broker.interface.batches.column_messages import ColumnMessage as ColumnMessage
 from broker.interface.batches.columns import Columns as Columns
@@ -35,14 +42,7 @@ from broker.interface.handlers.starts import TriggerStarts as TriggerStarts
 from broker.interface.message import Message as Message
 from broker.interface.message import PutResult as PutResult
 from broker.interface.port import Call as Call
-from broker.interface.port import Distribution as Distribution
-from broker.interface.port import GetAnswer as GetAnswer
-from broker.interface.port import Opened as Opened
-from broker.interface.port import PendingQueue as PendingQueue
-from broker.interface.port import PendingStarts as PendingStarts
-from broker.interface.port import Placed as Placed
 from broker.interface.port import Port as Port
-from broker.interface.port import StartLease as StartLease
 from broker.interface.portal import Portal as Portal
 from broker.interface.portal import portal_here as portal_here
 from broker.interface.queue import Queue as Queue

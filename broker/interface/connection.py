@@ -16,8 +16,9 @@ from broker.interface.data import prepared
 from broker.interface.handlers.deliveries import Deliveries
 from broker.interface.handlers.starts import TriggerStarts
 from broker.interface.message import PutResult, known_reason
-from broker.interface.options import answered_later, flags, get_options, put_options
-from broker.interface.port import answer, unit_gone
+from broker.interface.opening import OpenCall, descriptor
+from broker.interface.options import answered_later, get_options, put_options
+from broker.interface.port import answer, drop, unit_gone
 from broker.interface.properties import with_properties
 from broker.interface.put_extras import put_extras
 from broker.interface.queue import Queue
@@ -28,7 +29,6 @@ from broker.mqi.constants.options import MQGMO, MQPMO
 from broker.mqi.delivery_fields import NO_EXTRAS, ServiceOptions
 from broker.mqi.errors import CommandFailedError, MQError
 from broker.mqi.reasons import MQRC
-from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 from broker.unclosed import warn_unclosed
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from broker.interface.batches.read_ahead import ReadAhead
     from broker.interface.data import Data
-    from broker.interface.port import Call, Opened, Port
+    from broker.interface.port import Port
     from broker.interface.put_extras import PutArguments
     from broker.interface.tagging import Tagging
     from broker.interface.units import Guard
@@ -46,10 +46,9 @@ if TYPE_CHECKING:
     from broker.mqi.explanations import Explanation
     from broker.mqi.layouts.folders import Value
     from broker.mqi.replies import CommandReply
+    from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
     from broker.unclosed import SourceLine
 
-
-_OPEN_FORMS: Final = "MQOO flags, such as MQOO.INPUT_SHARED | MQOO.OUTPUT"
 _PUT_SYNCPOINT: Final = MQPMO.SYNCPOINT.value
 _GET_SYNCPOINT: Final = (MQGMO.SYNCPOINT | MQGMO.SYNCPOINT_IF_PERSISTENT).value
 
@@ -110,7 +109,7 @@ class Connection:
         Await it for the `Queue`, or use it in `async with`, which closes the queue. Raises MQError, among others
         UNKNOWN_OBJECT_NAME (2085), OBJECT_IN_USE (2042), OPTIONS_ERROR (2046); TypeError for options that are no flags.
         """
-        return OpenCall(self, descriptor(name), flags(options, _OPEN_FORMS))
+        return OpenCall(self, name, options)
 
     async def put1(
         self,
@@ -127,18 +126,18 @@ class Connection:
         say ASYNC_RESPONSE is synchronous, and so is one outside syncpoint that does not say NOT_PERSISTENT. `delay`,
         `deliver_at`, `key` and `window` are as with `Queue.put`.
         """
-        wanted = put_extras(extras) if extras else NO_EXTRAS
+        extra_options = put_extras(extras) if extras else NO_EXTRAS
         md, body = prepared(data, md, persistence)
         pmo = self.put_options(options)
         od = descriptor(name)
         sent, body = (md, body) if not properties else with_properties(md, body, properties)
         unit = self.unit
         if not asynchronous(int(pmo.options), md, by_default=False, persistent=True):
-            placed = await answer(self.port.put1(od, sent, pmo, body, wanted))
+            placed = await answer(self.port.put1(od, sent, pmo, body, extra_options))
             if unit is not None:
                 unit.count_put(pmo.options, placed)
             return PutResult(md, placed)
-        call = self.port.put1(od, sent, answered_later(pmo), body, wanted)
+        call = self.port.put1(od, sent, answered_later(pmo), body, extra_options)
         counter = None if unit is None else partial(unit.count_put, pmo.options)
         await self.async_puts.follow(call, od.object_name, len(body), counter)
         return PutResult(md, None)
@@ -367,11 +366,7 @@ class Connection:
     async def _tag(self) -> None:
         tagging, self._tagging = self._tagging, None
         if tagging is not None:
-            try:
-                await answer(self.port.serialize(*tagging))
-            except BaseException:
-                self.port.disconnect(commit=False).withdraw()
-                raise
+            await tagging.take(self.port)
 
     async def __aenter__(self) -> Self:
         await self._tag()
@@ -394,53 +389,11 @@ class Connection:
         if self.opened_at is not None:
             warn_unclosed(f"a connection to {self.q_mgr_name}", self.opened_at, self)
         if not loop.is_closed():
-            loop.call_soon_threadsafe(_drop, self.port)
+            loop.call_soon_threadsafe(drop, self.port)
 
     def __repr__(self) -> str:
         return f"<Connection to {self.q_mgr_name}{' ended' if self.port.broken else ''}>"
 
 
-def _drop(port: Port) -> None:
-    """End a connection that nobody has any more; its unit of work is backed out."""
-    if not port.broken:
-        port.disconnect(commit=False).withdraw()
-
-
-def descriptor(name: str | ObjectDescriptor) -> ObjectDescriptor:
-    """The object descriptor for a queue's name; a descriptor stays what it is."""
-    if isinstance(name, ObjectDescriptor):
-        return name
-    if not isinstance(name, str):
-        raise TypeError(f"the name is a str or an ObjectDescriptor, not {name!r}")
-    return ObjectDescriptor(object_name=name)
-
-
 def _absolute(path: str | Path) -> str:
     return os.path.abspath(path)
-
-
-class OpenCall:
-    """An MQOPEN to make: `await` it for the queue, or enter it with `async with`."""
-
-    def __init__(self, connection: Connection, od: ObjectDescriptor, options: int) -> None:
-        self._connection = connection
-        self._descriptor = od
-        self._options = options
-        self._queue: Queue | None = None
-
-    def __await__(self) -> Generator[Any, None, Queue]:
-        return self._open().__await__()
-
-    async def _open(self) -> Queue:
-        call: Call[Opened] = self._connection.port.open(self._descriptor, self._options)
-        return self._connection.queue_kind(self._connection, await answer(call), self._options)
-
-    async def __aenter__(self) -> Queue:
-        self._queue = await self._open()
-        return self._queue
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._queue is not None:
-            await self._queue.__aexit__(kind, error, trace)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from broker.interface.port import NO_LIST
+from broker.interface.answers import NO_LIST
 from broker.interface.properties import mapping
 from broker.mqi.checks import PADDING
 from broker.mqi.constants.descriptor import MQGS, MQMF, MQSEG, MQSS
@@ -17,7 +17,7 @@ from broker.mqi.structures import MessageDescriptor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from broker.interface.port import Distribution, GetAnswer, Opened, Placed
+    from broker.interface.answers import Distribution, GetAnswer, Opened, Placed
     from broker.mqi.layouts.folders import Value
     from broker.mqi.structures import ResponseRecord
 

@@ -27,20 +27,20 @@ def put_options(options: PutMessageOptions | int, *, in_unit: bool) -> PutMessag
     """The whole structure, under syncpoint inside `unit_of_work()` where it names no syncpoint option."""
     if isinstance(options, PutMessageOptions):
         return _put_structure(options, in_unit=in_unit)
-    wanted = options if type(options) is int else flags(options, "MQPMO flags or PutMessageOptions")
-    if in_unit and not wanted & _PUT_NOT_IN_UNIT:
-        wanted |= _PUT_SYNCPOINT
-    return _put_flags_alone(wanted)
+    chosen = options if type(options) is int else flags(options, "MQPMO flags or PutMessageOptions")
+    if in_unit and not chosen & _PUT_NOT_IN_UNIT:
+        chosen |= _PUT_SYNCPOINT
+    return _put_flags_alone(chosen)
 
 
 def _put_structure(options: PutMessageOptions, *, in_unit: bool) -> PutMessageOptions:
-    wanted = int(options.options)
-    if in_unit and not wanted & _PUT_NOT_IN_UNIT:
-        wanted |= _PUT_SYNCPOINT
+    chosen = int(options.options)
+    if in_unit and not chosen & _PUT_NOT_IN_UNIT:
+        chosen |= _PUT_SYNCPOINT
     context = getattr(options.context, "hobj", options.context)  # that of an open queue, or of a handle
-    if wanted == options.options and context == options.context:
+    if chosen == options.options and context == options.context:
         return options
-    return replace(options, options=wanted, context=context)
+    return replace(options, options=chosen, context=context)
 
 
 def flags(options: int, forms: str) -> int:
@@ -89,18 +89,18 @@ def get_options(options: GetMessageOptions | int, wait: float | None, *, in_unit
         gmo = options
     else:
         gmo = _get_flags_alone(options if type(options) is int else flags(options, "MQGMO flags or GetMessageOptions"))
-    wanted, interval = gmo.options, gmo.wait_interval
-    if in_unit and not wanted & _GET_NOT_IN_UNIT:
-        wanted |= _GET_SYNCPOINT
+    chosen, interval = gmo.options, gmo.wait_interval
+    if in_unit and not chosen & _GET_NOT_IN_UNIT:
+        chosen |= _GET_SYNCPOINT
     if wait is not None:
-        if gmo is options and wanted & _WAIT:
+        if gmo is options and chosen & _WAIT:
             raise ValueError("wait= is given beside options that have WAIT already: use one of them")
-        wanted |= _WAIT
+        chosen |= _WAIT
         interval = milliseconds(wait)
-    if wanted == gmo.options and interval == gmo.wait_interval:
+    if chosen == gmo.options and interval == gmo.wait_interval:
         return gmo
     return GetMessageOptions(
-        options=wanted,
+        options=chosen,
         wait_interval=interval,
         match_options=gmo.match_options,
         msg_token=gmo.msg_token,

@@ -9,26 +9,21 @@ For most calls that is all. A get that nobody takes must put its message back, a
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from broker.interface.claims.claim_port import ClaimPort
 from broker.interface.handlers.delivery_port import HandlingPort
 from broker.mqi.delivery_fields import NO_EXTRAS, PutExtras
 from broker.mqi.errors import MQError
-from broker.mqi.reasons import MQCC, MQRC
+from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from broker.interface.answers import GetAnswer, Opened, PendingStarts, Placed, PlacedMany, StartLease
     from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply
-    from broker.mqi.structures import (
-        GetMessageOptions,
-        MessageDescriptor,
-        ObjectDescriptor,
-        PutMessageOptions,
-        ResponseRecord,
-    )
+    from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
 T = TypeVar("T")
 
@@ -124,135 +119,14 @@ def unit_gone() -> MQError:
     return MQError(MQRC.CONNECTION_BROKEN, "the unit of work was backed out when the connection broke")
 
 
-class Distribution(NamedTuple):
-    """The outcome of a call for a distribution list: a record for each destination, and the number of those where it
-    succeeded that lead to other queue managers (UnknownDestCount).
-    """
-
-    records: tuple[ResponseRecord, ...] = ()
-    unknown_dest_count: int = 0
-
-    @property
-    def invalid_dest_count(self) -> int:
-        """The number of destinations where it failed."""
-        return sum(record.completion == MQCC.FAILED for record in self.records)
-
-    @property
-    def known_dest_count(self) -> int:
-        """The number of destinations on this queue manager where it succeeded."""
-        return len(self.records) - self.invalid_dest_count - self.unknown_dest_count
-
-
-NO_LIST = Distribution()
-"""The distribution of what is no distribution list."""
-
-
-class Opened(NamedTuple):
-    """The answer to MQOPEN: the handle, what the name resolved to, and attributes of the queue as they were then:
-    whether puts that do not say are asynchronous (DEFPRESP), and messages persistent (DEFPSIST), and whether messages
-    are read ahead (DEFREADA, a value of MQREADA). `distribution` is for distribution lists.
-    """
-
-    hobj: int
-    name: str
-    resolved_q_name: str
-    resolved_q_mgr_name: str
-    reason: int
-    answers_puts_later: bool = False
-    persistent: bool = False
-    read_ahead: int = 0
-    distribution: Distribution = NO_LIST
-
-
-class Placed(NamedTuple):
-    """The answer to MQPUT: the fields of the descriptor that the put completed. `packed_md` is packed
-    (`broker.mqi.layouts.packing`). What the name resolved to is for MQPUT1, since that of a put is its handle's, and
-    `distribution` for distribution lists.
-    """
-
-    packed_md: bytes
-    msg_id: bytes
-    correl_id: bytes
-    group_id: bytes
-    msg_seq_number: int
-    offset: int
-    original_length: int
-    priority: int
-    persistence: int
-    reason: int
-    resolved_q_name: str = ""
-    resolved_q_mgr_name: str = ""
-    distribution: Distribution = NO_LIST
-    deliver_at: float = 0.0
-    duplicate: bool = False
-    same_data: bool = True
-
-
-class PlacedMany(NamedTuple):
-    """The answer to a batch of puts: what was put, in order, and why the message after these was not; None when all
-    were put.
-    """
-
-    placed: list[Placed]
-    error: MQError | None = None
-
-
 def behind_stopped() -> MQError:
     """OPERATION_NOT_ALLOWED (2534) for a batch of puts that comes after one that has stopped at a message."""
     return MQError(MQRC.OPERATION_NOT_ALLOWED, "a message before these was not put")
 
 
-class GetAnswer(NamedTuple):
-    """The answer to MQGET. `length` is the whole length of the message, `data` what fits the caller's buffer,
-    `properties` the packed properties for the mapping (`broker.mqi.layouts.rfh2`).
-    """
-
-    packed_md: bytes
-    msg_id: bytes
-    correl_id: bytes
-    group_id: bytes
-    msg_seq_number: int
-    offset: int
-    msg_flags: int
-    original_length: int
-    priority: int
-    persistence: int
-    expiry: int
-    backout_count: int
-    token: bytes
-    data: bytes
-    length: int
-    reason: int
-    properties: bytes = b""
-    deliver_at: float = 0.0
-
-
 PUT_MANY_MAX: Final = 128
 GET_MANY_MAX: Final = 256
 """The most messages of one `Port.put_many`, and of one answer to `Port.get_many`."""
-
-
-class PendingQueue(NamedTuple):
-    """A queue whose TriggerPendingCount is above zero, and the process definition that it names."""
-
-    q_name: str
-    process_name: str
-    appl_id: str
-    starts: int
-
-
-class PendingStarts(NamedTuple):
-    """The trigger counts of a queue manager at one moment. `posts` grows with each count: wait for more than it."""
-
-    posts: int
-    queues: list[PendingQueue]
-
-
-class StartLease(NamedTuple):
-    """One start, taken from a queue's TriggerPendingCount: `trigger` is the MQTMC2 of 732 bytes."""
-
-    id: int
-    trigger: bytes
 
 
 class Port(ClaimPort, HandlingPort):
@@ -460,3 +334,9 @@ class Port(ClaimPort, HandlingPort):
         answered when that is durable. Raises what `commit` raises.
         """
         return self.forward("disconnect", commit)
+
+
+def drop(port: Port) -> None:
+    """End a connection that nobody has any more, unless it has ended; its unit of work is backed out."""
+    if not port.broken:
+        port.disconnect(commit=False).withdraw()

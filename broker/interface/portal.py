@@ -106,7 +106,7 @@ class Portal:
             future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         except RuntimeError:
             coroutine.close()
-            raise self._gone() from None
+            raise self._loop_ended() from None
         except BaseException:
             coroutine.close()
             raise
@@ -125,20 +125,20 @@ class Portal:
                 future.exception(LOOK)
             except TimeoutError:  # nothing has come yet; what the coroutine raises is not raised here
                 if self.loop.is_closed() and not future.done():
-                    raise self._gone() from None
+                    raise self._loop_ended() from None
             except CancelledError:
                 break
         try:
             return future.result()
         except CancelledError:
             self._refuse()
-            raise self._gone() from None
+            raise self._loop_ended() from None
 
     def _refuse(self) -> None:
         if self._check is not None:
             self._check()
 
-    def _gone(self) -> MQError:
+    def _loop_ended(self) -> MQError:
         return MQError(MQRC.CONNECTION_BROKEN, "the event loop on which this call was to be done has ended")
 
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
     from types import TracebackType
 
+    from broker.interface.answers import Opened
     from broker.interface.connection import Connection
     from broker.interface.data import Data, Item
-    from broker.interface.port import Opened
     from broker.interface.put_extras import PutArguments
     from broker.mqi.layouts.folders import Value
     from broker.mqi.structures import ResponseRecord
@@ -130,7 +130,7 @@ class Queue:
         another unit of work, RESOURCE_PROBLEM (2102) for one key too many, OPTIONS_ERROR (2046) where the queue is not
         of this queue manager.
         """
-        wanted = put_extras(extras) if extras else NO_EXTRAS
+        extra_options = put_extras(extras) if extras else NO_EXTRAS
         md, body = prepared(data, md, persistence)
         connection = self._connection
         pmo = connection.put_options(options)
@@ -140,11 +140,11 @@ class Queue:
         if (later or int(pmo.options) & ASYNC_RESPONSE) and asynchronous(
             int(pmo.options), md, by_default=later, persistent=opened.persistent
         ):
-            call = self._port.put(opened.hobj, sent, answered_later(pmo), body, wanted)
+            call = self._port.put(opened.hobj, sent, answered_later(pmo), body, extra_options)
             counter = None if unit is None else partial(unit.count_put, pmo.options)
             await connection.async_puts.follow(call, opened.name, len(body), counter)
             return PutResult(md, None, opened)
-        placed = await answer(self._port.put(opened.hobj, sent, pmo, body, wanted))
+        placed = await answer(self._port.put(opened.hobj, sent, pmo, body, extra_options))
         if unit is not None:
             unit.count_put(pmo.options, placed)
         return PutResult(md, placed, opened)
@@ -194,11 +194,11 @@ class Queue:
         results: list[PutResult] = []
         for number, each in enumerate(messages):
             data, own = pair(each, number) if isinstance(each, tuple) else (each, md)
-            wanted = next(extras, None)
-            if wanted is None:
+            arguments = next(extras, None)
+            if arguments is None:
                 raise ValueError(f"keys has {number}, and there are more messages")
             try:
-                results.append(await self.put(data, own, options, persistence=persistence, **wanted))
+                results.append(await self.put(data, own, options, persistence=persistence, **arguments))
             except MQError as error:
                 raise stopped(error, results) from error
         return results

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.interface.options import flags
+from broker.interface.port import answer, drop
+
+if TYPE_CHECKING:
+    from broker.interface.port import Port
 
 _FORMS = "MQCNO flags, such as MQCNO.SERIALIZE_CONN_TAG_QSG"
 
@@ -14,6 +18,14 @@ class Tagging(NamedTuple):
 
     options: int
     tag: bytes
+
+    async def take(self, port: Port) -> None:
+        """Take the tag for a connection that begins; one that does not get it ends. Raises MQError."""
+        try:
+            await answer(port.serialize(*self))
+        except BaseException:
+            drop(port)
+            raise
 
 
 def tagging_of(options: int, conn_tag: bytes) -> Tagging | None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
-from broker.interface.port import NO_LIST
+from broker.interface.answers import NO_LIST
 from broker.mqi.constants.options import MQGMO, MQPMO
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
+    from broker.interface.answers import GetAnswer, Placed
     from broker.interface.connection import Connection
     from broker.interface.message import Message
-    from broker.interface.port import Call, GetAnswer, Placed
+    from broker.interface.port import Call
 
 T = TypeVar("T")
 
@@ -166,17 +167,17 @@ class UnitOfWork:
         await self._connection.hold_backout(kind)
         with suppress(MQError):  # what ended the block matters more; without a connection it is backed out all the same
             await self._connection.backout()
-        self._tell(error)
+        self._add_note(error)
 
     async def _commit(self) -> None:
         try:
             await self._connection.commit()
         except MQError as failed:
             if failed.reason == MQRC.BACKED_OUT:
-                self._tell(failed)
+                self._add_note(failed)
             raise
 
-    def _tell(self, error: BaseException) -> None:
+    def _add_note(self, error: BaseException) -> None:
         """Note on the exception that has ended it what was undone."""
         if self.puts or self.gets:
             what = f"{_counted(self.puts, 'put')} and {_counted(self.gets, 'get')}"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.engine.admin.scripts import UNREAD_BYTES, ScriptCall
 from broker.engine.calls.gets import WaitingCall
 from broker.engine.mistakes import mistake
+from broker.interface.answers import GetAnswer
 from broker.interface.batches.columns import messages_in
-from broker.interface.port import GetAnswer, dropped
+from broker.interface.port import dropped
 from broker.mqi.errors import MQError
 from broker.wire.arguments import PUT_MANY_HEAD
 from broker.wire.frames import Frame, Verb

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from broker.engine.calls.gets import WaitingCall
     from broker.engine.conversation import Conversation
     from broker.engine.jobs.slices import Work
-    from broker.interface.port import Call, PlacedMany
+    from broker.interface.answers import PlacedMany
+    from broker.interface.port import Call
     from broker.server.session import Session
 
 CALLS_MAX: Final = 100_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from broker.interface.answers import GetAnswer
 from broker.interface.message import known_reason
-from broker.interface.port import GetAnswer
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQCC
 from broker.mqi.replies import CommandReply, ReplyPart, replies_of

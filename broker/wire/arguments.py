@@ -20,7 +20,8 @@ from broker.wire.structures import descriptor, get_options, put_options
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from broker.interface.port import Call, PlacedMany, Port
+    from broker.interface.answers import PlacedMany
+    from broker.interface.port import Call, Port
     from broker.mqi.structures import MessageDescriptor
 
     Earlier: TypeAlias = Callable[[int], Call[PlacedMany] | None]

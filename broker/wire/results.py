@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from broker.interface.claims.claims import QueueRange
-from broker.interface.handlers.delivery_answers import DeliveryAnswer, TakeAnswer
-from broker.interface.port import (
+from broker.interface.answers import (
     NO_LIST,
     Distribution,
     GetAnswer,
@@ -20,6 +18,8 @@ from broker.interface.port import (
     PlacedMany,
     StartLease,
 )
+from broker.interface.claims.claims import QueueRange
+from broker.interface.handlers.delivery_answers import DeliveryAnswer, TakeAnswer
 from broker.mqi.delivery_fields import Settled
 from broker.mqi.explanations import Explanation, Finding
 from broker.wire import answers, claims

@@ -13,7 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broker import MQError, QueueManager
-from broker.interface.port import GetAnswer, answer
+from broker.interface.answers import GetAnswer
+from broker.interface.port import answer
 from broker.mqi import (
     MQGMO,
     MQPMO,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from broker import Connection, Queue
-    from broker.interface.port import Placed
+    from broker.interface.answers import Placed
 
 INTEGERS = st.sampled_from([0, 1, 2, 3, 5, 8, 100, 546, 1208, 65_536, 999_999_999, 2**31, 2**32 - 1, -1, -2, -(2**31)])
 WRONG_INTEGERS = st.sampled_from([2**32, -(2**31) - 1, 2**70, 1.5, None, "1", b"1", [1], object])

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from broker.core.queues.queue import LocalQueue
     from broker.engine.conversation import Conversation
-    from broker.interface.port import Call, GetAnswer
+    from broker.interface.answers import GetAnswer
+    from broker.interface.port import Call
 
 OPEN = MQOO.INPUT_SHARED | MQOO.OUTPUT
 WAITING = GetMessageOptions(options=MQGMO.WAIT | MQGMO.SYNCPOINT, wait_interval=-1)

@@ -20,7 +20,7 @@ from broker import QueueManager
 from broker.mqi import MQOO, MessageDescriptor
 from tests.handlers.apps import Seen, Shop
 from triggers import UnreadableError
-from triggers.app.bodies import reader, written
+from triggers.bodies.bodies import reader, written
 
 
 class Colour(enum.Enum):

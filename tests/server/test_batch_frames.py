@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 import pytest
 
+from broker.interface.answers import Opened, PlacedMany
 from broker.interface.connection import Connection
-from broker.interface.port import PUT_MANY_MAX, Opened, PlacedMany
+from broker.interface.port import PUT_MANY_MAX
 from broker.interface.queue import Queue
 from broker.mqi import MQRC, GetMessageOptions, MessageDescriptor, MQError, checks
 from broker.server import served_calls

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from broker.client.line import Line
-from broker.interface.port import Call, Opened, StartLease, answer
+from broker.interface.answers import Opened, StartLease
+from broker.interface.port import Call, answer
 from broker.mqi import MQRC, GetMessageOptions, MQError, ObjectDescriptor, PutMessageOptions
 from broker.testing import VirtualClock
 from broker.wire import Endpoint, Role, Verb

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker.engine.calls.room import BOUNDLESS
-from broker.interface.port import PlacedMany
+from broker.interface.answers import PlacedMany
 from broker.mqi import MQRC, MessageDescriptor, MQError
 from broker.mqi.replies import CommandReply
 from broker.server.flow import FREE_BYTES, WAITING_WEIGHT, Flow, MemoryReserve

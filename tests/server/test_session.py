@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.interface.port import Opened, Placed
+from broker.interface.answers import Opened, Placed
 from broker.mqi import MQRC, MQError, ObjectDescriptor
 from broker.server import served_calls
 from broker.server.session import Session

@@ -32,7 +32,7 @@ from broker.testing import VirtualClock
 from tests.triggers.fake import handlers
 from tests.triggers.test_triggering_end_to_end import run
 from triggers import Commands, InitiationMonitor, TriggerMessage
-from triggers.monitor.commands import command_string
+from triggers.initiation.commands import command_string
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

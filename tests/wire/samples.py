@@ -5,6 +5,16 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from broker.interface.answers import (
+    Distribution,
+    GetAnswer,
+    Opened,
+    PendingQueue,
+    PendingStarts,
+    Placed,
+    PlacedMany,
+    StartLease,
+)
 from broker.interface.batches.columns import NO_MESSAGES, pack
 from broker.interface.claims.claims import (
     BrowseSelection,
@@ -18,16 +28,6 @@ from broker.interface.claims.claims import (
     Winner,
 )
 from broker.interface.handlers.delivery_answers import DeliveryAnswer, ServeAnswer, TakeAnswer
-from broker.interface.port import (
-    Distribution,
-    GetAnswer,
-    Opened,
-    PendingQueue,
-    PendingStarts,
-    Placed,
-    PlacedMany,
-    StartLease,
-)
 from broker.mqi import (
     MQCC,
     MQGMO,

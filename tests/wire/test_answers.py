@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker.interface.port import GetAnswer
+from broker.interface.answers import GetAnswer
 from broker.mqi import MQRC
 from broker.mqi.replies import joined
 from broker.wire import Verb, WireError, answers

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from broker import QueueManager
 from broker.engine.calls.batches import PutManyCall
-from broker.interface.port import PlacedMany, Port
+from broker.interface.answers import PlacedMany
+from broker.interface.port import Port
 from broker.mqi import MQRC, GetMessageOptions, MessageDescriptor, MQError, ObjectDescriptor, PutMessageOptions
 from broker.mqi.delivery_fields import Failure, Outcome, Settlement
 from broker.server.request import weight_of

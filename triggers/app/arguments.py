@@ -13,8 +13,8 @@ from inspect import Parameter, iscoroutinefunction, signature
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, get_type_hints
 
 from broker import Connection, Message, SyncConnection
-from triggers.app.bodies import UnreadableError, grouped, listed, reader
-from triggers.app.plain import FORMS, bare
+from triggers.bodies.annotations import FORMS, bare
+from triggers.bodies.bodies import UnreadableError, grouped, listed, reader
 from triggers.monitor.process import TriggerMessage
 from triggers.schedule.tick import Tick
 from triggers.serving.attempt import Attempt
@@ -22,7 +22,7 @@ from triggers.serving.attempt import Attempt
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from triggers.app.bodies import Reader
+    from triggers.bodies.bodies import Reader
 
 
 class HandledDelivery(Protocol):
@@ -53,24 +53,24 @@ TAKES: Final = f"""a handler takes, by annotation:
     list[T] with batch=N, Group[T], any of Message, Connection, SyncConnection, Attempt, Tick, TriggerMessage, App"""
 
 
-def _connection(handed: HandledDelivery) -> Connection | SyncConnection:
-    return handed.connection
+def _connection(delivery: HandledDelivery) -> Connection | SyncConnection:
+    return delivery.connection
 
 
-def _attempt(handed: HandledDelivery) -> Attempt:
-    return handed.attempt
+def _attempt(delivery: HandledDelivery) -> Attempt:
+    return delivery.attempt
 
 
-def _trigger(handed: HandledDelivery) -> TriggerMessage:
-    return handed.trigger
+def _trigger(delivery: HandledDelivery) -> TriggerMessage:
+    return delivery.trigger
 
 
-def _app(handed: HandledDelivery) -> object:
-    return handed.app
+def _app(delivery: HandledDelivery) -> object:
+    return delivery.app
 
 
-def _first(handed: HandledDelivery) -> Message:
-    return handed.messages[0]
+def _first(delivery: HandledDelivery) -> Message:
+    return delivery.messages[0]
 
 
 class Arguments(NamedTuple):
@@ -228,20 +228,20 @@ def _is_app(annotation: object) -> bool:
 
 
 def _single(read: Reader) -> Binder:
-    return lambda handed: read(handed.messages[0])
+    return lambda delivery: read(delivery.messages[0])
 
 
 def _many(read: Reader) -> Binder:
-    def bind(handed: HandledDelivery) -> list[Any]:
-        if len(handed.messages) == 1:
-            return [read(handed.messages[0])]
+    def bind(delivery: HandledDelivery) -> list[Any]:
+        if len(delivery.messages) == 1:
+            return [read(delivery.messages[0])]
         bodies = []
         last = UnreadableError()
-        for place, message in enumerate(handed.messages):
+        for place, message in enumerate(delivery.messages):
             try:
                 bodies.append(read(message))
             except UnreadableError as error:
-                handed.unreadable(place, error)
+                delivery.unreadable(place, error)
                 last = error
         if not bodies:
             raise last
@@ -251,6 +251,6 @@ def _many(read: Reader) -> Binder:
 
 
 def _whole(read: Reader) -> Binder:
-    from triggers.app.bodies import Group
+    from triggers.bodies.bodies import Group
 
-    return lambda handed: Group(read(message) for message in handed.messages)
+    return lambda delivery: Group(read(message) for message in delivery.messages)

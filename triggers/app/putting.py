@@ -23,9 +23,9 @@ from broker.mqi import (
     ObjectDescriptor,
     Outcome,
 )
-from triggers.app.bodies import EncodedBody, written
 from triggers.app.requests import report_ids
 from triggers.app.tracing import with_context
+from triggers.bodies.bodies import EncodedBody, written
 from triggers.serving.run import current
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class PutOptions(TypedDict, total=False):
     syncpoint: bool
 
 
-_TERMS: Final = ("delay", "deliver_at", "key", "window")
+_EXTRAS: Final = ("delay", "deliver_at", "key", "window")
 """The options that are not of the descriptor, but say when and whether the message is put."""
 
 
@@ -173,13 +173,13 @@ class AppPuts:
         """Remove a delayed message, in the unit of work of the handler that says so, or at once."""
         connection, unit = await self._connection({})
         options = MQGMO.SYNCPOINT if unit == _SYNCPOINT else MQGMO.NO_SYNCPOINT
-        wanted = MessageDescriptor(msg_id=put.md.msg_id)
+        selection = MessageDescriptor(msg_id=put.md.msg_id)
         async with connection.open(put.resolved_q_name, MQOO.INPUT_SHARED | MQOO.BROWSE) as queue:
             try:
-                found = await queue.get(wanted, _LOOK, delayed=True, max_length=0)
+                found = await queue.get(selection, _LOOK, delayed=True, max_length=0)
                 if not found.deliver_at:
                     return False
-                await queue.get(wanted, options, delayed=True)
+                await queue.get(selection, options, delayed=True)
             except MQError as error:
                 if error.reason != MQRC.NO_MSG_AVAILABLE:
                     raise
@@ -223,7 +223,7 @@ class AppPuts:
 
 
 def _extras(options: PutOptions) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name in _TERMS}
+    return {name: value for name, value in options.items() if name in _EXTRAS}
 
 
 @lru_cache

@@ -26,8 +26,8 @@ from broker.mqi import (
     MQError,
     ObjectDescriptor,
 )
-from triggers.app.bodies import written
 from triggers.app.verdicts import RequestError
+from triggers.bodies.bodies import written
 from triggers.serving.serving import within
 
 if TYPE_CHECKING:

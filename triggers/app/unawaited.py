@@ -1,7 +1,7 @@
 """Calls that must be awaited, and are not: `app.put(...)` without `await` puts nothing.
 
-A coroutine that is dropped before it began is told at ERROR with the line that made it, and in an attempt of a handler
-it fails the attempt. In the thread of a handler the same call blocks and is done, so there is nothing to forget.
+A coroutine that is dropped before it began is reported at ERROR with the line that made it, and fails the attempt of a
+handler in which it was made. In the thread of a handler the same call blocks and is done: there is nothing to forget.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def verb(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine
 
 
 class Watched(Coroutine[Any, Any, R]):
-    """A coroutine that a program is given in place of another, `made` by the line of this frame: it tells when it is
-    dropped before it began. `of`: the attempt that fails by that.
+    """A coroutine that a program is given in place of another, `made` by the line of this frame: it reports that it
+    is dropped before it began. `of`: the attempt that fails by that.
     """
 
     __slots__ = ("_begun", "_code", "_instruction", "_made", "_of")
@@ -90,7 +90,7 @@ class Watched(Coroutine[Any, Any, R]):
     def __del__(self) -> None:
         if self._begun:
             return
-        self._made.close()  # so that it is told once
+        self._made.close()  # so that it is reported once
         text = (
             f"{self.__name__}(...) was never awaited and did nothing: await it "
             f"({self._code.co_filename}, line {self._line()}, in {self._code.co_qualname})"

@@ -1,1 +1,1 @@
-"""The trigger monitor in its generations, and the monitor of an initiation queue."""
+"""The trigger monitor in its generations, and what it starts."""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from triggers.monitor.unserved import Unserved
     from triggers.serving.capacity import Capacity
 
-_GONE: Final = frozenset({MQRC.UNKNOWN_OBJECT_NAME, MQRC.Q_DELETED})
+_DELETED: Final = frozenset({MQRC.UNKNOWN_OBJECT_NAME, MQRC.Q_DELETED})
 
 
 @dataclass(slots=True)
@@ -149,13 +149,13 @@ class Generation:
             self._shared.servers.serve(self._shared.tasks, queue, delivery)
 
     def _report(self, queues: list[PendingQueue]) -> None:
-        """Have told which of the queues that nobody here serves are served by nobody."""
+        """Report which of the queues that nobody here serves are served by nobody."""
         news = self._shared.unserved.news(queues)
         if news:
             self._shared.tasks.start_soon(self._shared.unserved.report, news, self._handlers.process_names)
 
     async def _start_batch(self, queue: PendingQueue, handler: HandlerFunction) -> int:
-        """Take up to a batch of starts of one queue and start their handlers; tell how many.
+        """Take up to a batch of starts of one queue and start their handlers; return how many.
 
         The handler is that of the process definition as it was when the pass began.
         """
@@ -182,6 +182,6 @@ class Generation:
         try:
             return await self._shared.starts.take(q_name, places)
         except MQError as error:
-            if error.reason in _GONE:  # deleted since the pass began
+            if error.reason in _DELETED:  # deleted since the pass began
                 return []
             raise

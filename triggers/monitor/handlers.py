@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from triggers.monitor.process import HandlerFunction
 
 _REASON_BYTES: Final = 1024
-"""The bytes of an exception's text that are told."""
+"""The bytes of an exception's text that are reported."""
 
 
 class HandlerImportError(ImportError):

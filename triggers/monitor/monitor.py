@@ -190,7 +190,7 @@ class TriggerMonitor(Lifetime):
         self._ended.set()  # after an error, the task group cancels those who wait
 
     async def _serve(self, connection: Connection, starts: TriggerStarts, task_status: TaskStatus[None]) -> None:
-        """Run generations until told to stop or until the connection has ended; then see the handlers out."""
+        """Run generations until stopped or until the connection has ended; then see the handlers out."""
         async with anyio.create_task_group() as tasks:
             self._shared = Shared(
                 tasks,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _OVER: Final = frozenset({MQRC.UNKNOWN_OBJECT_NAME, MQRC.Q_DELETED, MQRC.OPTION_NOT_VALID_FOR_TYPE})
-"""The queue is gone, or is no queue that deliveries can be taken from: it is served again when it has a start."""
+"""The queue is deleted, or is no queue that deliveries can be taken from: it is served again when it has a start."""
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +105,7 @@ class Servers:
             await within(self._clock, seconds, self._idle.wait())
 
     async def _run(self, server: _ServedQueue) -> None:
-        """Serve a queue until told to stop, or until it is no such queue any more."""
+        """Serve a queue until stopped, or until it is no such queue any more."""
         delays = RetryDelays()
         q_name = server.queue.q_name
         try:

@@ -1,6 +1,6 @@
-"""The queues with starts pending that a trigger monitor serves no handler for: told once, and only where nobody serves.
+"""The queues with starts pending for which a trigger monitor has no handler: each is reported once, if nobody has.
 
-Others may take the starts: an app's workers, another monitor, a program that has the queue open. So a queue is told of
+Others may take the starts: an app's workers, another monitor, a program that has the queue open. So a queue is reported
 only when starts of it are pending a while later, and the queue manager knows nobody who takes them either.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("triggers.monitor.generation")
 
 PATIENCE: Final = 4.0
-"""Seconds that whoever else serves a queue has to take its starts before it is told of."""
+"""Seconds that whoever else serves a queue has to take its starts before it is reported."""
 
 ASK_AGAIN: Final = 60.0
 """Seconds until it is looked again at a queue that others serve: for that the queue manager takes down its status."""
@@ -61,7 +61,7 @@ class Unserved:
             starts = idle.get(queue.q_name, 0)
             if starts and _definition(queue) not in self._reported:
                 self._reported.add(_definition(queue))
-                _tell(queue, starts, process_names)
+                _warn(queue, starts, process_names)
 
 
 def _definition(queue: PendingQueue) -> tuple[str, str]:
@@ -69,7 +69,7 @@ def _definition(queue: PendingQueue) -> tuple[str, str]:
     return queue.process_name, queue.appl_id if queue.process_name else queue.q_name
 
 
-def _tell(queue: PendingQueue, starts: int, process_names: Sequence[str]) -> None:
+def _warn(queue: PendingQueue, starts: int, process_names: Sequence[str]) -> None:
     fields = {"event": "nobody serves", "queue": queue.q_name, "process_name": queue.process_name, "starts": starts}
     if not queue.process_name:
         text = "queue %s names no process, and there is no CUIR exit: its start stays pending"

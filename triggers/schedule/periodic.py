@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker import Connection, Message  # noqa: TC001  # the annotations of a handler are read
 from broker.mqi import MQGMO, MQMO, MQOO, MQPER, MQRC, GetMessageOptions, MessageDescriptor, MQError
-from triggers.app.bodies import UnreadableError
 from triggers.app.handler import dead_q_name, handler
 from triggers.app.verdicts import Reject, Retry
+from triggers.bodies.bodies import UnreadableError
 from triggers.schedule.periodic_schedule import RUN_KEY, SCHEDULE_KEY, read_schedule, read_tick, run_q_name
 from triggers.serving.run import current
 
@@ -81,9 +81,9 @@ def function_name(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__qualname__", type(function).__qualname__)).replace("<locals>.", "")
 
 
-def _tick(handed: HandledDelivery) -> Tick:
+def _tick(delivery: HandledDelivery) -> Tick:
     try:
-        return read_tick(handed.messages[0].data)
+        return read_tick(delivery.messages[0].data)
     except ValueError as error:
         raise UnreadableError(str(error)) from None
 

@@ -198,11 +198,11 @@ def schedule_q_name(app: str, function: str) -> str:
     What no name of a queue may have becomes `_`. A name that was changed so, or is too long to have `.RUN` behind it,
     ends in digits of a hash of what was to be named: so no two functions come to share a queue.
     """
-    wanted = f"{PREFIX}{app}.{function}"
-    name = _NOT_OF_NAMES.sub("_", wanted.upper())
-    if name == wanted.upper() and len(name) <= _NAME_MAX:
+    full_name = f"{PREFIX}{app}.{function}"
+    name = _NOT_OF_NAMES.sub("_", full_name.upper())
+    if name == full_name.upper() and len(name) <= _NAME_MAX:
         return name
-    digits = sha256(wanted.encode()).hexdigest()[:_DIGITS].upper()
+    digits = sha256(full_name.encode()).hexdigest()[:_DIGITS].upper()
     return f"{name[: _NAME_MAX - _DIGITS - 1].rstrip('._')}.{digits}"
 
 

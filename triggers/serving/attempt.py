@@ -1,4 +1,4 @@
-"""The attempt that a handler is told of when it asks."""
+"""The attempt to handle a delivery, for handlers that ask for it."""
 
 from __future__ import annotations
 

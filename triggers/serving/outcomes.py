@@ -15,7 +15,7 @@ import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.mqi import Became, MQError, Outcome, log_exception, text_of
-from triggers.app.bodies import UnreadableError
+from triggers.bodies.bodies import UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +48,7 @@ LEVELS: Final[Mapping[str, int]] = {
 """The outcomes of a delivery, and the level at which each is logged.
 
 `refused`: the handler has returned, and the queue manager could not commit; it tries again. `held` is a dead letter
-that cannot be moved yet, `unknown` an outcome that the queue manager has not told: the line was cut, its word holds.
+that cannot be moved yet, `unknown` an outcome that the queue manager did not report: the line was cut, its word holds.
 """
 
 _WORDS: Final = {

@@ -11,26 +11,22 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import traceback
 from contextvars import ContextVar
 from functools import partial
-from inspect import iscoroutine
-from itertools import dropwhile
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio.to_thread
 
 from broker import Portal, SyncConnection
-from broker.mqi import MQRC, Failure, MQError, Outcome, Settlement, tail, text_of, traceback_of
-from triggers.app.bodies import UnreadableError
+from broker.mqi import MQRC, Failure, MQError, Outcome, Settlement, tail
 from triggers.app.unawaited import Watched, attempt
 from triggers.app.verdicts import BatchError, Later, Reject
+from triggers.bodies.bodies import UnreadableError
 from triggers.serving.attempt import Attempt
+from triggers.serving.failures import failure_of, waits_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
-    from types import FrameType
 
     from anyio import CapacityLimiter
 
@@ -43,15 +39,8 @@ _DONE: Final = Outcome.DONE.value
 OVERDUE_INTERVAL: Final = 60.0
 """Seconds between two records about a handler that goes on after its end was decided."""
 
-ERROR_BYTES: Final = 1024
-"""The bytes of an exception's text that are kept with the message."""
-
-
 current: ContextVar[Run | None] = ContextVar("evermq_run", default=None)
 """The delivery that the task which looks handles, or was started by its handler."""
-
-
-_PACKAGE: Final = __name__.partition(".")[0]
 
 
 class Cancellable(Protocol):
@@ -287,7 +276,7 @@ class Run:
         elif isinstance(error, Reject):
             self._decide(Outcome.REJECTED.value, failure=self._failure(error), feedback=error.feedback)
         elif isinstance(error, UnreadableError):
-            self._decide(Outcome.UNREADABLE.value, failure=Failure(type(error).__name__, _text(error)))
+            self._decide(Outcome.UNREADABLE.value, failure=failure_of(error, 0))
         elif isinstance(error, BatchError) and self._in_range(error):
             self._decide(Outcome.DONE.value, failed=self._failed_ones(error))
         elif self.server.handler.retry.tries_again(error):
@@ -303,7 +292,7 @@ class Run:
         handler = self.server.handler
         error = TimeoutError(f"the handler ran for longer than its timeout of {handler.timeout:g} s")
         self.error = error
-        failure = Failure("TimeoutError", str(error), tail(_waits_at(task), handler.options.traceback))
+        failure = Failure("TimeoutError", str(error), tail(waits_at(task), handler.options.traceback))
         again = handler.retry.tries_again(error)
         outcome = Outcome.FAILED if again else Outcome.REJECTED
         self._decide(outcome.value, failure=failure, timed_out=again)
@@ -351,14 +340,13 @@ class Run:
     # Why it failed
 
     def _failure(self, error: BaseException) -> Failure:
-        size = self.server.handler.options.traceback
-        return failure_of(error, size)
+        return failure_of(error, self.server.handler.options.traceback)
 
     def _unread_ones(self) -> tuple[tuple[int, Failure], ...]:
         """The messages of a batch that could not be read: each comes alone next time, and is a dead letter then."""
         if self._unread is None:
             return ()
-        return tuple((place, Failure(type(error).__name__, _text(error))) for place, error in self._unread.items())
+        return tuple((place, failure_of(error, 0)) for place, error in self._unread.items())
 
     def _places(self) -> list[int]:
         """Return the places in the batch of the messages that the handler was given."""
@@ -382,38 +370,3 @@ _ENDS: Final[Mapping[int, str]] = {
     Outcome.LATER: "it comes later",
     Outcome.RETURNED: "the worker stops, or has lost its connection",
 }
-
-
-def failure_of(error: BaseException, traceback_bytes: int) -> Failure:
-    """Return the part of an exception that is kept with a message: its type, its text, the end of its traceback."""
-    text = ""
-    if traceback_bytes:
-        trace = error.__traceback__
-        while trace is not None and trace.tb_next is not None and _is_own(trace.tb_frame):
-            trace = trace.tb_next
-        text = traceback_of(error, traceback_bytes, trace)
-    return Failure(type(error).__name__, _text(error), text)
-
-
-def _is_own(frame: FrameType) -> bool:
-    """True if this package calls the handler here, with middleware round it or without."""
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE
-
-
-def _text(error: BaseException) -> str:
-    return text_of(error, ERROR_BYTES)
-
-
-def _waits_at(task: asyncio.Task[None]) -> str:
-    """Return where a task waits as a traceback: the handler, and what it awaits, down to what is not a coroutine."""
-    frames = []
-    awaited: Any = task.get_coro()
-    while awaited is not None:
-        frame = getattr(awaited, "cr_frame", None)
-        if frame is not None:
-            frames.append((frame, frame.f_lineno))
-            awaited = awaited.cr_await
-        else:  # an `__await__` stands between, such as that of a watched call
-            awaited = next(filter(iscoroutine, gc.get_referents(awaited)), None)
-    theirs = dropwhile(lambda each: _is_own(each[0]), frames)
-    return "".join(traceback.StackSummary.extract(theirs).format())

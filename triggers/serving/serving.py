@@ -42,7 +42,7 @@ LOOK: Final = 0.1
 class QueueService:
     """Serves one queue over a connection, from `run` until `stop`, or until the connection ends.
 
-    - `log` is told each outcome, `watch` when a handler begins and ends.
+    - `log` is notified of each outcome, `watch` when a handler begins and ends.
     - `app`: what a parameter annotated `App` is given. `owner`: whose puts join the unit of a delivery.
     - `replies` puts what a handler returns, in the unit of its delivery.
     - `around` is called round each call of the handler, inside its timeout and its unit of work.

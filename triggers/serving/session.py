@@ -15,12 +15,12 @@ from broker import Portal
 from broker.life import Life
 from broker.mqi import MQRC, MQError
 from broker.unclosed import SourceLine, caller
-from triggers.app.bodies import reader
 from triggers.app.definitions import NotServableError, define, define_targets, unserved
 from triggers.app.lifetime import leave
 from triggers.app.middleware import around
 from triggers.app.putting import AppPuts
 from triggers.app.requests import Requests
+from triggers.bodies.bodies import reader
 from triggers.monitor.connections import ENDED
 from triggers.schedule.periodic import register
 from triggers.serving.loop_watch import HandlerWatch
@@ -132,7 +132,7 @@ class AppSession:
             except MQError as error:
                 if not self._began or self.source.embedded or error.reason not in _AWAY or self._stopped.is_set():
                     raise
-                self._tell_away(error)
+                self._report_away(error)
             await self._sleep(delay * (0.5 + self.source.random.random() / 2))
             delay = min(2 * delay, RECONNECT_MAX)
 
@@ -262,7 +262,7 @@ class AppSession:
                         await define(connection, self.handlers)
                         await define_targets(connection, self._targets, self.app.name)
                         if self._serves and not self._began:
-                            await self._tell_unserved(connection)
+                            await self._report_unserved(connection)
                         for work in self.app.periodic if self._serves else ():
                             await register(connection, work, self.clock)
                         if self._reported_away:
@@ -284,7 +284,7 @@ class AppSession:
         """The queues that the app puts to and has no handler for."""
         return sorted(self.app.targets - self.app.handlers.keys())
 
-    async def _tell_unserved(self, connection: Connection) -> None:
+    async def _report_unserved(self, connection: Connection) -> None:
         """Say which queues the app puts to and nobody serves, as far as its queue manager knows."""
         for q_name in await unserved(connection, self._targets):
             logger.warning(
@@ -307,10 +307,10 @@ class AppSession:
                 raise error
             logger.info("%s ends with its queue manager: %s", self.app.name, error)
             return False
-        self._tell_away(error)
+        self._report_away(error)
         return True
 
-    def _tell_away(self, error: Exception) -> None:
+    def _report_away(self, error: Exception) -> None:
         """Say once that the queue manager is away."""
         if not self._reported_away:
             self._reported_away = True

@@ -27,7 +27,7 @@ _STOPPED = "Event loop stopped before Future completed"
 
 
 class TakeTask(asyncio.Task[None]):
-    """`by_handler` is told which handler has cancelled it, `by_end_of_loop` that the loop was ended."""
+    """`by_handler` is notified which handler has cancelled it, `by_end_of_loop` that the loop was ended."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from triggers.serving.run import Run
 
 _FAILED: Final = ("retry", "dead", "held")
-"""The outcomes whose exceptions a test is told."""
+"""The outcomes whose exceptions are raised in a test."""
 
 
 class Event(NamedTuple):
@@ -28,7 +28,7 @@ class Event(NamedTuple):
 
 
 class TestLog(OutcomeLog):
-    """The log of the workers of a test. `events` has the outcomes, `failed` the exceptions that nobody was told yet."""
+    """The log of the workers of a test. `events` has the outcomes, `failed` the exceptions not reported yet."""
 
     __test__ = False  # it is no class of tests
 
@@ -51,7 +51,7 @@ class TestLog(OutcomeLog):
             (self._collected[-1] if self._collected else self.failed).append(ended.error)
 
     def collect(self, into: list[BaseException]) -> None:
-        """Put what nobody was told yet, and what is raised from now on, there."""
+        """Put what is not reported yet, and what is raised from now on, there."""
         into += self.failed
         self.failed = []
         self._collected.append(into)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.core.calls.puts.distribution import DistributionList
-from broker.interface.port import ENDED, Distribution, Opened, Placed
+from broker.interface.answers import Distribution, Opened, Placed
+from broker.interface.port import ENDED
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.storage.store import StoreFullError

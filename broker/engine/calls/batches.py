@@ -22,7 +22,8 @@ from broker.engine.calls.answers import answer_written, fail, placed
 from broker.engine.calls.gets import GettingCall
 from broker.engine.mistakes import mistake
 from broker.engine.shared_queues import PutStep
-from broker.interface.port import GET_MANY_MAX, Call, GetAnswer, Placed, PlacedMany, behind_stopped
+from broker.interface.answers import GetAnswer, Placed, PlacedMany
+from broker.interface.port import GET_MANY_MAX, Call, behind_stopped
 from broker.mqi import checks
 from broker.mqi.constants.options import MQGMO, MQPMO
 from broker.mqi.errors import MQError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from broker.core.message import context
 from broker.core.message.rows import Rows
 from broker.engine.calls.answers import fail, fail_written, succeed
-from broker.interface.port import Placed
+from broker.interface.answers import Placed
 from broker.mqi import checks
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import MessageDescriptor

@@ -12,7 +12,7 @@ from broker.core.message import assembly
 from broker.core.message.conversion.coding import Coding
 from broker.core.message.conversion.conversion import convert
 from broker.core.message.headers import mqmde, properties
-from broker.interface.port import GetAnswer
+from broker.interface.answers import GetAnswer
 from broker.mqi.constants.descriptor import MQCCSI, MQENC
 from broker.mqi.constants.options import MQGMO
 from broker.mqi.layouts.packing import PACKED_FIELDS

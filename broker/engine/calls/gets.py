@@ -12,7 +12,8 @@ from broker.engine.calls.put_back import put_back
 from broker.engine.calls.room import BOUNDLESS
 from broker.engine.journal.bodies import damaged
 from broker.engine.mistakes import contained, mistake
-from broker.interface.port import Call, GetAnswer, T
+from broker.interface.answers import GetAnswer
+from broker.interface.port import Call, T
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.storage.store import DataDamagedError, StoreFullError

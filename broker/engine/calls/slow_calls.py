@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from broker.core.names.routes import Route
     from broker.core.queues.handles import Handle
     from broker.engine.conversation import Conversation
-    from broker.interface.port import Call, Opened
+    from broker.interface.answers import Opened
+    from broker.interface.port import Call
     from broker.mqi.errors import MQError
     from broker.mqi.explanations import Finding
     from broker.mqi.structures import ObjectDescriptor

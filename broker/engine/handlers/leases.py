@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from broker.engine.jobs.awaits import PAUSE, Asked
-from broker.interface.port import PendingQueue, PendingStarts, StartLease
+from broker.interface.answers import PendingQueue, PendingStarts, StartLease
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -19,7 +19,8 @@ from broker.mqi.reasons import MQCC, MQRC
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.interface.port import Call, Placed
+    from broker.interface.answers import Placed
+    from broker.interface.port import Call
     from broker.mqi.structures import MessageDescriptor
 
     Counter: TypeAlias = Callable[[Placed], None]
@@ -68,7 +69,7 @@ class AsyncPuts:
         self._status = AsyncStatus()
 
     async def follow(self, call: Call[Placed], name: str, length: int, counter: Counter | None) -> None:
-        """Count the outcome of this put when it is known; `counter` is told of a success. Raises what keeps it from
+        """Count the outcome of this put when it is known; `counter` is notified of a success. Raises what keeps it from
         being made at all: CONNECTION_BROKEN (2009), HCONN_ERROR (2018), Q_MGR_STOPPING (2162), DATA_LENGTH_ERROR
         (2010).
         """

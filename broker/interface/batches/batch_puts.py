@@ -10,15 +10,17 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from broker.interface.answers import PlacedMany
 from broker.interface.message import PutResult
-from broker.interface.port import PUT_MANY_MAX, PlacedMany, answer
+from broker.interface.port import PUT_MANY_MAX, answer
 from broker.mqi.errors import MQError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from broker.interface.answers import Opened
     from broker.interface.connection import Connection
-    from broker.interface.port import Call, Opened
+    from broker.interface.port import Call
     from broker.interface.units import UnitOfWork
     from broker.mqi.structures import MessageDescriptor, PutMessageOptions
 

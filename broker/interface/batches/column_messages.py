@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise, repeat
 from typing import TYPE_CHECKING
 
+from broker.interface.answers import GetAnswer
 from broker.interface.batches.columns import (
     LEAST_PRIORITY,
     Columns,
@@ -16,7 +17,6 @@ from broker.interface.batches.columns import (
     values_in,
 )
 from broker.interface.message import Message
-from broker.interface.port import GetAnswer
 from broker.mqi.structures import NO_TOKEN
 
 if TYPE_CHECKING:

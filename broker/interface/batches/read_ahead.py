@@ -34,8 +34,9 @@ from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions
 
 if TYPE_CHECKING:
+    from broker.interface.answers import GetAnswer
     from broker.interface.connection import Connection
-    from broker.interface.port import Call, GetAnswer
+    from broker.interface.port import Call
     from broker.interface.queue import Queue
 
 WINDOW_MAX: Final = 64

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator
     from types import TracebackType
 
-    from broker.interface.connection import OpenCall
+    from broker.interface.opening import OpenCall
     from broker.interface.portal import Portal
     from broker.interface.queue import Queue
     from broker.mqi.delivery_fields import ServiceOptions

@@ -65,9 +65,9 @@ class SyncClaims(Face[Claims]):
         """As `Claims.frames`."""
         return Each(self._portal, lambda: self._target.frames(uuid, generation, after, last))
 
-    def browse_frames(self, q_name: str, after: int, last: int, wanted: BrowseSelection = ANY) -> Iterator[Columns]:
+    def browse_frames(self, q_name: str, after: int, last: int, selection: BrowseSelection = ANY) -> Iterator[Columns]:
         """As `Claims.browse_frames`."""
-        return Each(self._portal, lambda: self._target.browse_frames(q_name, after, last, wanted))
+        return Each(self._portal, lambda: self._target.browse_frames(q_name, after, last, selection))
 
 
 class SyncSinks(Face[Sinks]):

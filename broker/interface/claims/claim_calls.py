@@ -195,14 +195,14 @@ class Frames:
         """An answer is there: take it apart, and ask for the next while somebody works on it."""
         if call is not self._call:
             return  # nobody wants it any more
-        taken, self._call = self._call, None
+        answered, self._call = self._call, None
         self._arrived.set()
         try:
-            columns = unpack(_outcome(taken))
+            columns = unpack(_outcome(answered))
         except MQError as error:
             self._error = error
             return
-        taken.take()
+        answered.take()
         self._after = self._last_of(columns) if columns.messages else self._last
         if columns.messages:
             self._frames.append(columns)

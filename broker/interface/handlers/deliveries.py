@@ -10,8 +10,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from broker.interface.answers import Opened
 from broker.interface.message import Message
-from broker.interface.port import Opened, answer
+from broker.interface.port import answer
 from broker.mqi.delivery_fields import FAILURES_MAX, NO_FAILURE, SETTLE_MAX, check_feedback
 from broker.mqi.errors import MQError
 from broker.mqi.layouts.layouts import MQTMC2
@@ -85,10 +86,10 @@ class Deliveries:
         """Up to `count` deliveries, as soon as there is one; those who wait are served in the order in which they wait.
         Cancelled, it takes none. Raises Q_DELETED (2052), Q_MGR_QUIESCING (2161).
         """
-        taken = await answer(self._port.take_deliveries(self._service, count))
-        if taken.trigger:
-            self._trigger = MQTMC2.from_bytes(taken.trigger)
-        return [self._delivered(handed) for handed in taken.deliveries]
+        received = await answer(self._port.take_deliveries(self._service, count))
+        if received.trigger:
+            self._trigger = MQTMC2.from_bytes(received.trigger)
+        return [self._delivered(each) for each in received.deliveries]
 
     async def wait(self) -> None:
         """Return when a start of the queue is pending, at once if one is. That another may take first, and an order, a
@@ -141,9 +142,9 @@ class Deliveries:
                 self._connections[delivery.id] = connection
         return connection
 
-    def _delivered(self, handed: DeliveryAnswer) -> Delivered:
-        messages = tuple([Message(each, self._opened) for each in handed.messages])
-        return Delivered(handed.id, handed.attempt, handed.limit, handed.waited, messages, self._trigger)
+    def _delivered(self, received: DeliveryAnswer) -> Delivered:
+        messages = tuple([Message(each, self._opened) for each in received.messages])
+        return Delivered(received.id, received.attempt, received.limit, received.waited, messages, self._trigger)
 
 
 def _parts(settlements: Sequence[Settlement]) -> Iterator[list[Settlement]]:

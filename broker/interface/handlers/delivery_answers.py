@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from broker.interface.port import GetAnswer
+    from broker.interface.answers import GetAnswer
 
 
 class ServeAnswer(NamedTuple):

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from types import TracebackType
 
-    from broker.interface.port import PendingQueue, Port, StartLease
+    from broker.interface.answers import PendingQueue, StartLease
+    from broker.interface.port import Port
 
 
 class TriggerStart:

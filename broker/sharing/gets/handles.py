@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from broker.core.queues.handles import Handle
     from broker.engine.conversation import Conversation
-    from broker.interface.port import Call, Opened
+    from broker.interface.answers import Opened
+    from broker.interface.port import Call
     from broker.mqi.structures import ObjectDescriptor
     from broker.sharing.database.database import DatabaseSession
     from broker.sharing.members.group_member import GroupMember

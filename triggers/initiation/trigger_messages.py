@@ -22,7 +22,7 @@ class UnservedMessage(Exception):
 
 
 def trigger_of(message: Message) -> MQTM:
-    """The trigger message in a message. Raises Unserved for what is none."""
+    """The trigger message in a message. Raises UnservedMessage for what is none."""
     md = message.md
     integers = md.encoding & _INTEGERS
     try:

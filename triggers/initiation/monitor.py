@@ -6,7 +6,7 @@ each a getter of its own. What is started, APPLTYPE of the process definition sa
 
 1. TPF, which is DEF: a handler in Python, found by the name of the process or by APPLICID as `Handlers` has it. It has
    a connection of its own, committed when it returns and backed out when it raises.
-2. UNIX: a command, where `commands` were allowed (`triggers.monitor.commands`).
+2. UNIX: a command, where `commands` were allowed (`triggers.initiation.commands`).
 
 A trigger message is got under syncpoint, and committed when what it starts has ended, or has been left to the
 background: at least once. One that cannot be served goes to the dead-letter queue of the queue manager, in the same
@@ -16,8 +16,7 @@ its application type is not served here (APPL_TYPE_ERROR, 267). Without a dead-l
 error in the log. A program that was started and failed is no error of the monitor.
 
 The trigger message of a handler that raised is put on the initiation queue again: 0.1 s later, then each time after
-twice as long, up to 60 s, until a handler of the queue succeeds. Meanwhile other trigger messages of that queue are
-dropped, unless its trigger type is EVERY: its close is an event that makes one, and the one that waits is as good.
+twice as long, up to 60 s, until a handler of the queue succeeds (`triggers.initiation.retries`).
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ import asyncio
 import logging
 import sys
 from asyncio import CancelledError
-from collections import Counter
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -40,26 +38,25 @@ from broker.mqi import (
     MQAT,
     MQFB,
     MQGMO,
-    MQIA,
     MQOO,
     MQPMO,
     MQRC,
     MQTM,
-    MQTT,
     MQWI,
     GetMessageOptions,
     MQError,
     log_exception,
 )
 from triggers.app.lifetime import Lifetime, check_least
-from triggers.monitor.commands import NOT_STARTED, command_string, in_background, run
+from triggers.initiation.commands import NOT_STARTED, command_string, in_background, run
+from triggers.initiation.dead_letters import DeadLetters
+from triggers.initiation.retries import MessageRetries
+from triggers.initiation.trigger_messages import UnservedMessage, trigger_of
 from triggers.monitor.connections import connected
-from triggers.monitor.dead_letters import DeadLetters
 from triggers.monitor.launch import stopped
 from triggers.monitor.loadset import Loadset
 from triggers.monitor.poison import PoisonGuard
-from triggers.monitor.retries import RETRY_MIN, RetryDelays
-from triggers.monitor.trigger_messages import UnservedMessage, trigger_of
+from triggers.monitor.retries import RETRY_MIN
 from triggers.serving.calling import called
 from triggers.serving.capacity import Capacity
 
@@ -70,7 +67,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
 
     from broker import Message, Queue
-    from triggers.monitor.commands import Commands
+    from triggers.initiation.commands import Commands
     from triggers.monitor.connections import EmbeddedManager
     from triggers.monitor.handlers import Handlers
     from triggers.monitor.process import HandlerFunction
@@ -161,9 +158,7 @@ class InitiationMonitor(Lifetime):
         self._capacity = Capacity(sys.maxsize, sys.maxsize)
         self._in_background = asyncio.Semaphore(commands.max_background if commands else 1)
         self._load_at = 0.0
-        self._delays = RetryDelays()
-        self._again: Counter[str] = Counter()  # trigger messages that wait to be tried again, by queue
-        self._one_is_enough: set[str] = set()  # of these queues, whose trigger type is not EVERY
+        self._retries = MessageRetries(q_name, self._clock)
         self._fault: MQError | None = None
         self._started = self._failed = self._dead = 0
 
@@ -174,7 +169,7 @@ class InitiationMonitor(Lifetime):
             failed=self._failed,
             running=self._capacity.total,
             dead_letters=self._dead,
-            waiting=self._again.total(),
+            waiting=self._retries.waiting,
             loads=self._loadset.loads,
             load_error=self._loadset.error,
         )
@@ -205,7 +200,7 @@ class InitiationMonitor(Lifetime):
         return _Slot(connection, queue, dead_letters, background)
 
     async def _serve(self, slots: list[_Slot], background: TaskGroup, task_status: TaskStatus[None]) -> None:
-        """Let the slots get until told to stop, then see off what runs."""
+        """Let the slots get until stopped, then see off what runs."""
         async with anyio.create_task_group() as getters:
             for number, slot in enumerate(slots, 1):
                 getters.start_soon(self._get, slot, name=f"{APPL_NAME} {self.q_name} {number}")
@@ -225,7 +220,7 @@ class InitiationMonitor(Lifetime):
             scope.cancel()
 
     async def _get(self, slot: _Slot) -> None:
-        """Get trigger messages and serve them, one after the other, until told to stop."""
+        """Get trigger messages and serve them, one after the other, until stopped."""
         try:
             while not self._stopping.is_set():
                 message = await self._next(slot)
@@ -243,7 +238,7 @@ class InitiationMonitor(Lifetime):
             self._stop()
 
     async def _next(self, slot: _Slot) -> Message | None:
-        """The next trigger message, in the unit of work of the slot; None when told to stop."""
+        """The next trigger message, in the unit of work of the slot; None when stopped."""
         with CancelScope() as scope:
             self._waiting.add(scope)
             try:
@@ -324,7 +319,7 @@ class InitiationMonitor(Lifetime):
                 MQFB.APPL_CANNOT_BE_STARTED,
                 f"no handler serves process {trigger.process_name} (APPLICID {trigger.appl_id or 'blank'})",
             )
-        if self._again[q_name] and q_name in self._one_is_enough:
+        if self._retries.covers(q_name):
             return
         self._started += 1
         self._capacity.occupy(q_name, 1)
@@ -336,7 +331,7 @@ class InitiationMonitor(Lifetime):
                 raise
             await self._handler_failed(trigger, slot, message, guard, error)
         else:
-            self._delays.succeeded(q_name)
+            self._retries.succeeded(q_name)
         finally:
             self._capacity.release(q_name)
 
@@ -363,34 +358,13 @@ class InitiationMonitor(Lifetime):
         if await guard.bury(self._source, trigger.process_name):
             then = "what has reached BOTHRESH is moved"
         else:
-            delay = self._delays.failed(q_name)
+            delay = await self._retries.failed(slot.background, slot.connection, q_name, message)
             then = f"it is started again in {delay:.1f} s"
-            await self._look_at_type(slot, q_name)
-            self._again[q_name] += 1
-            slot.background.start_soon(self._put_again, slot, q_name, message, delay, name=f"again:{q_name}")
         log_exception(
             logger, logging.ERROR, error,
             "handler failed, its unit of work is backed out, %s: queue=%s process=%s",
             then, q_name, trigger.process_name,
         )  # fmt: skip
-
-    async def _look_at_type(self, slot: _Slot, q_name: str) -> None:
-        """Find out if a queue needs each of its trigger messages."""
-        self._one_is_enough.discard(q_name)
-        with suppress(MQError):
-            async with slot.connection.open(q_name, MQOO.INQUIRE) as queue:
-                values = await queue.inquire(MQIA.TRIGGER_TYPE)
-            if values[MQIA.TRIGGER_TYPE] != MQTT.EVERY:
-                self._one_is_enough.add(q_name)
-
-    async def _put_again(self, slot: _Slot, q_name: str, message: Message, delay: float) -> None:
-        """Put a trigger message on its queue when it has waited, or when the monitor stops."""
-        try:
-            await self._clock.sleep(delay)
-        finally:
-            self._again[q_name] -= 1
-            with CancelScope(shield=True), suppress(MQError):
-                await slot.connection.put1(self.q_name, message.data, message.md, MQPMO.NO_SYNCPOINT)
 
 
 def _first(group: BaseExceptionGroup[MQError]) -> MQError:

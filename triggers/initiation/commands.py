@@ -6,7 +6,7 @@ texts that others choose: the characters that mean something between double quot
 program is given the 732 bytes as its first argument, whatever they are.
 
 A `&` at the end of EnvData lets the monitor go on at once. The shell does not see it: the command is waited for beside
-the monitor, so that it too is bounded in number and time, and that a command which cannot be started is told.
+the monitor, so that it too is bounded in number and time, and that a command which cannot be started is reported.
 """
 
 from __future__ import annotations

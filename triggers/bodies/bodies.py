@@ -13,7 +13,11 @@ import msgpack
 
 from broker import Message
 from broker.mqi import MQFMT, characters
-from triggers.app.plain import Misfit, bare, converter, is_model, model_of_json, plain_json, union_of
+from triggers.bodies.annotations import bare, is_model, union_of
+from triggers.bodies.converters import converter
+from triggers.bodies.misfits import Misfit
+from triggers.bodies.models import model_of_json
+from triggers.bodies.plain_json import plain_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +30,8 @@ TYPE: Final = "type"
 """The properties that tell what a body is."""
 
 JSON: Final = "application/json"
-ERRORS_TOLD: Final = 3
-"""The number of errors in a body that are told."""
+ERRORS_REPORTED: Final = 3
+"""The number of errors in a body that are reported."""
 
 _STRING: Final = str(MQFMT.STRING)
 _UTF_8: Final = 1208
@@ -135,7 +139,7 @@ class _BodyReader:
         properties = message.properties
         given = properties.get(CONTENT_TYPE)
         if given is None:
-            return self._untold(message)
+            return self._undeclared(message)
         content = str(given).partition(";")[0].strip().lower()
         if content == JSON or content.endswith("+json"):
             return self._json(_text(message), str(properties.get(TYPE, "")))
@@ -147,8 +151,8 @@ class _BodyReader:
             return message.data
         raise UnreadableError(f"content_type {content[:80]!r} is neither JSON nor msgpack")
 
-    def _untold(self, message: Message) -> object:
-        """The body of a message that does not tell what it is: MQSTR is JSON, all else is bytes."""
+    def _undeclared(self, message: Message) -> object:
+        """The body of a message without a content type: MQSTR is JSON, all else is bytes."""
         if message.md.format != _STRING:
             if self._takes_bytes:
                 return message.data
@@ -221,6 +225,6 @@ _decode: Final[Callable[[str], Any]] = json.JSONDecoder(parse_constant=_refuse).
 
 
 def _unreadable(misfit: Misfit) -> UnreadableError:
-    reported = [f"{path.removeprefix('.') or 'the body'} {text}" for path, text in misfit.errors[:ERRORS_TOLD]]
+    reported = [f"{path.removeprefix('.') or 'the body'} {text}" for path, text in misfit.errors[:ERRORS_REPORTED]]
     more = len(misfit.errors) - len(reported)
     return UnreadableError("; ".join([*reported, f"and {more} more"] if more > 0 else reported))

@@ -1,0 +1,1 @@
+"""The monitor of an initiation queue, and what its trigger messages name."""
