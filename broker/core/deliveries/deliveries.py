@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from calendar import timegm
-from functools import lru_cache
 from typing import TYPE_CHECKING
-
-import msgpack
 
 from broker.core.deliveries import backoff, ending, salvaging, taking
 from broker.core.deliveries.counts import HandlerCounts
@@ -14,10 +10,10 @@ from broker.core.deliveries.delivery import DeliveryWorker
 from broker.core.deliveries.order import Order
 from broker.core.deliveries.service import VIEW, Service, WaitingTaker
 from broker.core.message.entry import AVAILABLE, DELAYED
+from broker.core.message.put_time import put_at
 from broker.core.names.resolution import UnknownNameError
 from broker.mqi.constants.attribute_values import MQTT
 from broker.mqi.errors import MQError
-from broker.mqi.layouts.packing import PACKED_FIELDS
 from broker.mqi.names import no_local_queue
 from broker.mqi.reasons import MQRC
 
@@ -36,8 +32,6 @@ if TYPE_CHECKING:
     from broker.mqi.delivery_fields import ServiceOptions, Settlement
 
 _INDEXED_A_STEP = 200
-_PUT_DATE = PACKED_FIELDS.index("put_date")
-_PUT_TIME = PACKED_FIELDS.index("put_time")
 
 
 class Deliveries:
@@ -293,7 +287,7 @@ class Deliveries:
     @staticmethod
     def waited(entry: Entry, now: float) -> float:
         """For how many seconds a message has been there, by its PutDate and PutTime."""
-        return max(0.0, now - (_put_at(entry.packed_md) or now))
+        return max(0.0, now - (put_at(entry.packed_md) or now))
 
     def delivery(self, hconn: Hconn, id: int) -> Delivery | None:
         """Return the unsettled delivery that a connection has in flight under this number."""
@@ -409,17 +403,6 @@ class Deliveries:
         """Return the number of messages of a queue that handlers have now."""
         service = self._services.get(queue)
         return 0 if service is None else sum(len(delivery.entries) for delivery in service.in_flight.values())
-
-
-@lru_cache(maxsize=1024)  # messages that were put within a hundredth of a second share it
-def _put_at(packed_md: bytes) -> float:
-    """Return the time of a message's put in seconds since 1970, by its descriptor; 0 where it has none."""
-    fields = msgpack.unpackb(packed_md)
-    date, time = fields[_PUT_DATE], fields[_PUT_TIME]
-    if not (len(date) == len(time) == 8 and date.isdecimal() and time.isdecimal()):
-        return 0.0
-    seconds = timegm((int(date[:4]), int(date[4:6]), int(date[6:]), int(time[:2]), int(time[2:4]), int(time[4:6])))
-    return seconds + int(time[6:]) / 100
 
 
 def _unfit(queue: LocalQueue, process_exists: bool) -> str:
