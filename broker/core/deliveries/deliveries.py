@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from broker.core.deliveries import backoff, ending, salvaging, taking
 from broker.core.deliveries.counts import HandlerCounts
 from broker.core.deliveries.delivery import DeliveryWorker
-from broker.core.deliveries.order import Order
 from broker.core.deliveries.service import VIEW, Service, WaitingTaker
-from broker.core.message.entry import AVAILABLE, DELAYED
+from broker.core.message.entry import AVAILABLE
 from broker.core.message.put_time import put_at
 from broker.core.names.resolution import UnknownNameError
 from broker.mqi.constants.attribute_values import MQTT
@@ -31,13 +30,9 @@ if TYPE_CHECKING:
     from broker.core.queues.queue import LocalQueue
     from broker.mqi.delivery_fields import ServiceOptions, Settlement
 
-_INDEXED_A_STEP = 200
-
 
 class Deliveries:
-    """The services of queues, their workers, and the deliveries in flight. `own_process`: the connections in it are of
-    the queue manager's own process (handlers rule 1.5).
-    """
+    """The services of queues, their workers, and the deliveries in flight."""
 
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
@@ -85,31 +80,7 @@ class Deliveries:
         service.workers[worker] = service.workers.get(worker, 0) + 1
         self._last_service += 1
         worker.services[self._last_service] = service
-        return self._last_service, self._ordered(service)
-
-    def _ordered(self, service: Service) -> Iterator[None]:
-        """Have the order by key that the options want. The messages that are there are looked at in steps."""
-        by = service.options.order_by
-        if service.queue.shared or (service.order is not None and service.order.by == by):
-            return  # of a shared queue each page is put in order
-        shelf = service.queue.shelf
-        service.order = None
-        shelf.views.pop((VIEW,), None)
-        if not by:
-            return
-        order = Order(by)
-        shelf.views[VIEW,] = order
-        for delivery in service.in_flight.values():
-            delivery.order_value = ending.hold_first(order, delivery)
-        for count, key in enumerate((*shelf.delayed, *shelf.available), 1):
-            entry = shelf.entries.get(key)
-            if entry is not None and entry.state == AVAILABLE:
-                order.refresh(entry)
-            elif entry is not None and entry.state == DELAYED and entry.handling and entry.handling.failure:
-                order.hold_retried(entry)
-            if not count % _INDEXED_A_STEP:
-                yield
-        service.order = order
+        return self._last_service, service.put_in_order()
 
     def _counts_of(self, queue: LocalQueue, options: ServiceOptions) -> HandlerCounts:
         return self._counts.setdefault((queue.name, options.handler), HandlerCounts())
@@ -120,16 +91,11 @@ class Deliveries:
         service = self.service(hconn, number)
         del worker.services[number]
         service.workers[worker] -= 1
-        if not service.workers[worker]:
-            del service.workers[worker]
-        if service not in worker.services.values():
-            waiting = [taker for taker in service.takers if taker.worker is worker]
-            for taker in waiting:
-                service.takers.remove(taker)
-            self._drain_another(service, worker)
-            self._forget_idle(service)
-            return waiting
-        return []
+        if service.workers[worker]:
+            return []
+        waiting = service.drop_worker(worker)
+        self._forget_idle(service)
+        return waiting
 
     def worker(self, hconn: Hconn) -> DeliveryWorker:
         """Raises HOBJ_ERROR (2019) for a connection that serves nothing."""
@@ -148,12 +114,6 @@ class Deliveries:
     def find(self, queue: LocalQueue) -> Service | None:
         """The service of a queue, if somebody serves it or something of it is in flight."""
         return self._services.get(queue)
-
-    def _drain_another(self, service: Service, worker: DeliveryWorker) -> None:
-        if service.draining is worker:
-            service.draining = None
-        if worker.draining_for is service:
-            worker.draining_for = None
 
     def _forget_idle(self, service: Service) -> None:
         if not service.workers and not service.in_flight:
@@ -352,11 +312,8 @@ class Deliveries:
         worker = self._workers.pop(hconn, None)
         if worker is None:
             return []
-        for number in list(worker.services):
-            service = worker.services.pop(number)
-            service.workers.pop(worker, None)
-            service.takers = type(service.takers)(taker for taker in service.takers if taker.worker is not worker)
-            self._drain_another(service, worker)
+        for service in worker.services.values():
+            service.drop_worker(worker)
             self._forget_idle(service)
         if crashed:
             return ending.crash(self._manager, left, moment)
