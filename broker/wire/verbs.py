@@ -208,7 +208,7 @@ _Q_NAMES: Final = Field(
 )
 _MSG_ID: Final = identifier("msg_id", MQRC.MSG_ID_ERROR)
 _IDS: Final = _MSG_ID, identifier("correl_id", MQRC.CORREL_ID_ERROR), identifier("group_id", MQRC.GROUP_ID_ERROR)
-_WANTED: Final = Field("wanted", make=BrowseSelection, parts=_IDS)
+_SELECTION: Final = Field("selection", make=BrowseSelection, parts=_IDS)
 _ANY_IDS: Final = Field("msg_id"), Field("correl_id"), Field("group_id")
 
 _UUID: Final = Field("uuid", str, "the uuid of the consumer", MQRC.NO_SUBSCRIPTION, high=_UUID_MAX)
@@ -275,7 +275,7 @@ ROWS: Final = (
     Row(Verb.ACKNOWLEDGE, "acknowledge", (*_READER, Field("to", int, "the sequence")), NUMBER),
     Row(Verb.RELEASE, "release", _READER, NUMBER),
     Row(Verb.QUEUE_RANGES, "queue_ranges", (_Q_NAMES,), results.RANGES, VerbKind.READ),
-    Row(Verb.BROWSE_RANGE, "browse_range", (_Q_NAME, *_ARRIVALS, _WANTED), COLUMNS, VerbKind.READ),
+    Row(Verb.BROWSE_RANGE, "browse_range", (_Q_NAME, *_ARRIVALS, _SELECTION), COLUMNS, VerbKind.READ),
     Row(Verb.BROWSE_CUTS, "browse_cuts", (_Q_NAME, *_ARRIVALS, *_LIMITS), CUTS, VerbKind.READ),
     Row(Verb.SINK, "sink", (name("name", "the name of the sink"),), results.LEDGER),
     Row(Verb.STAGE, "stage", (_UNIT, _QUERY, *_PIECE, replace(DATA, name="rows")), record(Staged)),

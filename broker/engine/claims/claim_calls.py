@@ -92,8 +92,8 @@ class ClaimCalls:
     def queue_ranges(self, q_names: Sequence[str]) -> Call[list[QueueRange]]:
         return self.call_order.after_own_writes(Call(), self._queue_ranges, q_names)
 
-    def browse_range(self, q_name: str, after: int, last: int, wanted: BrowseSelection) -> Call[bytes]:
-        return self.call_order.after_own_writes(Call(), self._browse_range, q_name, (after, last), wanted)
+    def browse_range(self, q_name: str, after: int, last: int, selection: BrowseSelection) -> Call[bytes]:
+        return self.call_order.after_own_writes(Call(), self._browse_range, q_name, (after, last), selection)
 
     def browse_cuts(self, q_name: str, after: int, last: int, messages: int, size: int) -> Call[list[Cut]]:
         return self.call_order.after_own_writes(Call(), self._browse_cuts, q_name, (after, last), (messages, size))
@@ -153,15 +153,17 @@ class ClaimCalls:
         else:
             ranges.queue_ranges(self, call, names)
 
-    def _browse_range(self, call: Call[bytes], q_name: str, within: tuple[int, int], wanted: BrowseSelection) -> None:
+    def _browse_range(
+        self, call: Call[bytes], q_name: str, within: tuple[int, int], selection: BrowseSelection
+    ) -> None:
         queue, (after, last) = self._queue_read(q_name), ranges.within(within)
         if queue.shared:
             claims, longest = self.context.member.claims, self.room.frame_bytes
             self.context.member.answer(
-                self.call_order, call, lambda: claims.browse_range(queue.name, after, last, wanted, longest)
+                self.call_order, call, lambda: claims.browse_range(queue.name, after, last, selection, longest)
             )
         else:
-            ranges.browse_range(self, call, queue, (after, last), wanted)
+            ranges.browse_range(self, call, queue, (after, last), selection)
 
     def _browse_cuts(self, call: Call[list[Cut]], q_name: str, within: tuple[int, int], most: tuple[int, int]) -> None:
         messages, size = ranges.number(most[0], 1), ranges.number(most[1], 1)
