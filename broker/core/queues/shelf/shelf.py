@@ -245,29 +245,26 @@ class Shelf:
     def with_fields(self, request: Request, after: int) -> Iterable[int]:
         """The keys behind `after` to which the identifiers of a request lead."""
         if request.msg_id is not None:
-            return self._with_msg_id(request.msg_id, after)
+            return self.with_msg_id(request.msg_id, after)
         if request.correl_id is not None:
             return self.by_correl_id.after(request.correl_id, after)
         if request.group_id is not None:
             return self.groups.after(request.group_id, after)
         return self.available.after(after)
 
-    def _with_msg_id(self, msg_id: bytes, after: int) -> Iterable[int]:
-        made, given = self._made(msg_id), self.by_msg_id.after(msg_id, after)
-        return given if made is None or made <= after else merge((made,), given)
-
     def with_delayed(self, request: Request, after: int) -> Iterable[int]:
         """The keys behind `after` to which a request leads, of messages that are available or delayed."""
         if request.msg_id is not None:
-            return merge(self._with_msg_id(request.msg_id, after), self.delayed_with(request.msg_id, after))
+            return merge(self.with_msg_id(request.msg_id, after), self.with_msg_id(request.msg_id, after, DELAYED))
         return merge(self.with_fields(request, after), self.delayed.after(after))
 
-    def delayed_with(self, msg_id: bytes, after: int = START) -> Iterable[int]:
-        """The keys behind `after` of delayed messages with this MsgId."""
-        made, given = self._made(msg_id, DELAYED), self.delayed_by_msg_id.after(msg_id, after)
+    def with_msg_id(self, msg_id: bytes, after: int = START, state: int = AVAILABLE) -> Iterable[int]:
+        """The keys behind `after` of messages with this MsgId that are AVAILABLE, or DELAYED."""
+        given = (self.by_msg_id if state == AVAILABLE else self.delayed_by_msg_id).after(msg_id, after)
+        made = self._made(msg_id, state)
         return given if made is None or made <= after else merge((made,), given)
 
-    def _made(self, msg_id: bytes, state: int = AVAILABLE) -> int | None:
+    def _made(self, msg_id: bytes, state: int) -> int | None:
         """The key of the message in this state for which this MsgId was made: its number is in it, only not its
         rank.
         """
@@ -361,7 +358,7 @@ class Shelf:
         assert list(self.available) == shown
         given = {key: self.entries[key].given_msg_id for key in shown}
         self.by_msg_id.check_invariants({key: msg_id for key, msg_id in given.items() if msg_id is not None})
-        assert all(self._made(self.entries[key].msg_id) == key for key in shown if given[key] is None)
+        assert all(self._made(self.entries[key].msg_id, AVAILABLE) == key for key in shown if given[key] is None)
         self.by_correl_id.check_invariants({key: self.entries[key].correl_id for key in shown})
         self.groups.check_invariants(self.entries[key] for key in shown)
         for view in self.views.values():
