@@ -54,7 +54,7 @@ def judged(triggers: Triggers, queue: SharedQueue) -> bool:
 
 def may_be_stranded(triggers: Triggers, queue: SharedQueue) -> bool:
     """True if nobody of this queue manager is on the way to the messages that the queue may have (`Triggers.sweep`)."""
-    on_the_way = queue.pending_starts or queue.input_count or triggers.leased(queue)
+    on_the_way = queue.pending_starts or queue.input_count or triggers.leases.running(queue)
     return counted(triggers, queue) and not (on_the_way or queue.get_inhibited)
 
 

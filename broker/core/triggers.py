@@ -5,7 +5,7 @@ its count lives with it, as in TPF. A committed put to a trigger EVERY queue rai
 starts off it. FIRST and DEPTH keep one bit: there is a start pending or there is not. The numbers are those of
 `docs/rules/triggers.md`: the fast path (S-12, R-6 and so on), conditions and events (C2, C4, E1, E3).
 
-A start taken is a lease until it is done; what a broken connection held is pending again.
+A start taken is a lease (`start_leases`) until it is done; what a broken connection held is pending again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from broker.core.message.entry import rank_of
 from broker.core.message.generated.trigger_message import TriggerEvent, TriggerMessage, describe
 from broker.core.names.definitions import Definition
 from broker.core.names.trigger_conditions import unmet
+from broker.core.start_leases import StartLeases
 from broker.mqi.constants.attribute_values import MQTT
 
 if TYPE_CHECKING:
@@ -45,10 +46,7 @@ class Triggers:
         self._processes = objects.processes
         self._naming: dict[str, dict[MessageQueue, None]] = {}  # by initiation queue: the queues that name it
         self._pending: dict[MessageQueue, None] = {}  # queues whose count is above 0
-        self._leases: dict[int, tuple[MessageQueue, Hconn]] = {}
-        self._held: dict[Hconn, dict[int, None]] = {}  # the leases of each connection that has any
-        self._running: dict[MessageQueue, int] = {}  # how many there are for each queue that has any
-        self._last_lease = 0
+        self.leases = StartLeases()
         self.switched_off: list[MessageQueue] = []  # by DEPTH, and the store is to be told
         self.posts = 0  # grows with every post: a monitor waits for more than it has seen
         self.interval_ms = 999_999_999
@@ -317,29 +315,14 @@ class Triggers:
         number = min(limit, queue.pending_starts)
         self.count(queue, queue.pending_starts - number)
         message = self.message(queue)
-        return [(self._lease(queue, hconn), message) for _ in range(number)]
-
-    def done(self, hconn: Hconn, lease: int) -> MessageQueue | None:
-        """The start has been carried out. The queue it was for; None when the connection does not hold this lease."""
-        queue, holder = self._leases.get(lease, (None, None))
-        if queue is None or holder is not hconn:
-            return None
-        del self._leases[lease]
-        held = self._held[hconn]
-        del held[lease]
-        if not held:
-            del self._held[hconn]
-        self._running[queue] -= 1
-        if not self._running[queue]:
-            del self._running[queue]
-        return queue
+        return [(self.leases.grant(queue, hconn), message) for _ in range(number)]
 
     def give_back(self, hconn: Hconn, lease: int) -> MessageQueue | None:
         """The start was not carried out: it is pending again, if there is a message that has none pending. Else that
         message has gone, and who was started for it would find nothing. The queue, if it is a shared one: what it holds
         is asked first.
         """
-        queue = self.done(hconn, lease)
+        queue = self.leases.end(hconn, lease)
         if queue is None or queue.deleted or not self.fast_path(queue):
             return None
         if queue.shared:
@@ -354,21 +337,6 @@ class Triggers:
         if starts > 0:
             self.count(queue, queue.pending_starts + starts)
             self.post()
-
-    def held_by(self, hconn: Hconn) -> list[int]:
-        """The leases of a connection."""
-        return list(self._held.get(hconn, ()))
-
-    def leased(self, queue: MessageQueue) -> int:
-        """Return the number of starts of this queue that are under way."""
-        return self._running.get(queue, 0)
-
-    def _lease(self, queue: MessageQueue, hconn: Hconn) -> int:
-        self._last_lease += 1
-        self._leases[self._last_lease] = (queue, hconn)
-        self._held.setdefault(hconn, {})[self._last_lease] = None
-        self._running[queue] = self._running.get(queue, 0) + 1
-        return self._last_lease
 
     def again(self, queue: MessageQueue, starts: int) -> None:
         """So many starts are pending besides: they were taken and came to nothing, or were counted by nobody so far."""
@@ -392,7 +360,7 @@ class Triggers:
                 and queue.trigger_on
                 and not (queue.pending_starts or queue.input_count or queue.get_inhibited or queue.deleted)
                 and self.fast_path(queue)
-                and not self.leased(queue)
+                and not self.leases.running(queue)
                 and not in_flight(queue)
                 and queue.count_available(queue.trigger_priority) > 0
             )

@@ -105,7 +105,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         return not (
             self.hconn.unit is not None
             or self.unit_of_work.begun
-            or self.core.triggers.held_by(self.hconn)
+            or self.core.triggers.leases.held_by(self.hconn)
             or self.core.deliveries.any_of(self.hconn)
         )
 

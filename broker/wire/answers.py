@@ -1,4 +1,7 @@
-"""Answers of calls other than their results (`broker.wire.results`): errors and command replies, as items of frames."""
+"""Answers of calls other than their results (`broker.wire.results`): errors and command replies, as items of frames.
+
+Some records end behind their usual fields where the others are at their defaults: those of the parameters here.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +32,15 @@ def error_fields(error: MQError) -> tuple[Any, ...]:
 def error(frame: Frame) -> MQError:
     """The error in a FAILED. Raises WireError."""
     try:
-        return error_of(frame[3:])
+        return error_of(*frame[3:])
     except (TypeError, ValueError) as cause:
         raise WireError(f"the error of a call makes no sense: {cause}") from cause
 
 
-def error_of(fields: Sequence[Any]) -> MQError:
+def error_of(reason: Any, completion: Any, detail: Any, partial: Any, records: Iterable[Any] = ()) -> MQError:
     """The error of the items of a FAILED. Raises TypeError or ValueError."""
-    reason, completion, detail, partial, *records = fields
     message = None if partial is None else GetAnswer(*partial)
-    return MQError(reason, detail, MQCC(completion), message, response_records(*records) if records else ())
+    return MQError(reason, detail, MQCC(completion), message, response_records(records))
 
 
 def response_records(records: Iterable[Any]) -> tuple[ResponseRecord, ...]:
@@ -63,10 +65,14 @@ def reply_parts(parts: Sequence[ReplyPart]) -> tuple[Any, ...]:
 def replies(frame: Frame) -> list[ReplyPart]:
     """The parts of command replies in a REPLIES, or in the ANSWER to a MQSC. Raises WireError."""
     try:
-        found, *more = frame[3:]
-        if more and more != [True]:
-            raise ValueError(f"{more} behind the replies")
-        return [ReplyPart(reply_of(fields), bool(more) and place == 0) for place, fields in enumerate(found)]
+        match frame[3:]:
+            case [found]:
+                continues = False
+            case [found, True]:
+                continues = True
+            case items:
+                raise ValueError(f"{len(items)} items")
+        return [ReplyPart(reply_of(*fields), continues and not place) for place, fields in enumerate(found)]
     except (TypeError, ValueError) as cause:
         raise WireError(f"the replies to MQSC make no sense: {cause}") from cause
 
@@ -77,14 +83,15 @@ def reply_fields(reply: CommandReply) -> tuple[Any, ...]:
     return (*fields, list(reply.warnings)) if reply.warnings else fields
 
 
-def reply_of(fields: Sequence[Any]) -> CommandReply:
-    """The command reply of its fields. Raises TypeError or ValueError."""
-    code, text, ok, syntax_error, attributes, *warnings = fields
+def reply_of(
+    code: Any, text: Any, ok: Any, syntax_error: Any, attributes: Iterable[Any], warnings: Iterable[Any] = ()
+) -> CommandReply:
+    """The command reply of its fields. Raises TypeError."""
     return CommandReply(
         code=code,
         text=text,
         ok=ok,
         syntax_error=syntax_error,
         attributes=tuple(attributes),
-        warnings=tuple(*warnings),
+        warnings=tuple(warnings),
     )

@@ -92,39 +92,6 @@ service_options: Final = structure(
 # Settlements.
 
 
-_NOTHING_MORE: Final = Settlement(0, Outcome.DONE)[2:-1]
-"""The fields between the outcome and the time of the handler, when they say nothing."""
-
-
-def packed_settlements(settlements: Sequence[Settlement]) -> tuple[Any, ...]:
-    """Settlements as SETTLE carries them: their fields, then why handlers failed, each once."""
-    failures: dict[Failure, int] = {NO_FAILURE: 0}
-
-    def place(failure: Failure) -> int:
-        return failures.setdefault(failure, len(failures))
-
-    fields: list[tuple[Any, ...]] = []
-    for settlement in settlements:
-        id, outcome, failure, *others, failed, ran = settlement
-        if settlement[2:-1] == _NOTHING_MORE:
-            fields.append((id, int(outcome), ran))
-        else:
-            alone = [(at, place(why)) for at, why in failed]
-            fields.append((id, int(outcome), ran, place(failure), *others, alone))
-    return fields, *[_pack(failure) for failure in failures if failure is not NO_FAILURE]
-
-
-def settle(port: Port, frame: Frame, _: object) -> Call[Any]:
-    """Make the call of a SETTLE. Raises WireError or MQError."""
-    if len(frame) < 4:
-        raise WireError("SETTLE has no settlements")
-    (settlements,) = read(_SETTLEMENTS, frame, 3)
-    if len(frame) > 4 + FAILURES_MAX:
-        raise MQError(MQRC.OPTIONS_ERROR, f"the settlements name more than {FAILURES_MAX} failures")
-    failures = [NO_FAILURE, *map(_failure, frame[4:])] if len(frame) > 4 else _NO_FAILURES
-    return port.settle_deliveries([_settlement(fields, failures) for fields in settlements])
-
-
 def _feedback(feedback: int) -> int:
     check_feedback(feedback)
     return feedback
@@ -145,10 +112,42 @@ _MORE: Final = (
     Field("counted", bool, "whether the attempt counts"),
     Field("failed", list, "the messages that failed", high=BATCH_MAX),
 )
+_ALONE: Final = (Field("place", int, "the place of a message"), _MORE[0])
+
+_DEFAULTS: Final = tuple(Settlement._field_defaults[field.name] for field in _MORE)
+"""A settlement with these ends behind the usual fields."""
+
+
+def packed_settlements(settlements: Sequence[Settlement]) -> tuple[Any, ...]:
+    """Settlements as SETTLE carries them: their fields, then why handlers failed, each once."""
+    failures: dict[Failure, int] = {NO_FAILURE: 0}
+
+    def place(failure: Failure) -> int:
+        return failures.setdefault(failure, len(failures))
+
+    fields: list[tuple[Any, ...]] = []
+    for id, outcome, failure, timed_out, feedback, wait, counted, failed, ran in settlements:
+        if (failure, timed_out, feedback, wait, counted, failed) == _DEFAULTS:
+            fields.append((id, int(outcome), ran))
+        else:
+            alone = [(at, place(why)) for at, why in failed]
+            fields.append((id, int(outcome), ran, place(failure), timed_out, feedback, wait, counted, alone))
+    return fields, *[_pack(failure) for failure in failures if failure is not NO_FAILURE]
+
+
+def settle(port: Port, frame: Frame, _: object) -> Call[Any]:
+    """Make the call of a SETTLE. Raises WireError or MQError."""
+    if len(frame) < 4:
+        raise WireError("SETTLE has no settlements")
+    (settlements,) = read(_SETTLEMENTS, frame, 3)
+    if len(frame) > 4 + FAILURES_MAX:
+        raise MQError(MQRC.OPTIONS_ERROR, f"the settlements name more than {FAILURES_MAX} failures")
+    failures = [NO_FAILURE, *map(_failure, frame[4:])] if len(frame) > 4 else _NO_FAILURES
+    return port.settle_deliveries([_settlement(fields, failures) for fields in settlements])
 
 
 def _settlement(fields: Any, failures: list[Failure]) -> Settlement:
-    """A settlement of its fields, which end behind the usual ones where the others are at their defaults."""
+    """A settlement of its fields: the usual ones, or all."""
     if type(fields) is not list or len(fields) not in (len(_USUAL), len(_USUAL) + len(_MORE)):
         raise MQError(MQRC.OPTIONS_ERROR, "a settlement has other fields than it should")
     id, outcome, ran = read(_USUAL, fields)
@@ -164,9 +163,6 @@ def _alone(pair: Any, failures: list[Failure]) -> tuple[int, Failure]:
         raise MQError(MQRC.OPTIONS_ERROR, "a message that failed is not its place and why it failed")
     place, failure = read(_ALONE, pair)
     return place, _of(failures, failure)
-
-
-_ALONE: Final = (Field("place", int, "the place of a message"), _MORE[0])
 
 
 def _of(failures: list[Failure], place: int) -> Failure:

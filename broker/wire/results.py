@@ -152,7 +152,7 @@ def _placed_many_items(result: PlacedMany) -> tuple[Any, ...]:
 
 def _placed_many(items: Frame) -> PlacedMany:
     placed, failure = items
-    return PlacedMany(list(map(PLACED.read, placed)), failure and answers.error_of(failure))
+    return PlacedMany(list(map(PLACED.read, placed)), failure and answers.error_of(*failure))
 
 
 PLACED_MANY: Final = Result(
@@ -263,5 +263,5 @@ def _explanation(items: Frame) -> Explanation:
     )
 
 
-REPLIES: Final = Result(_replies_items, lambda items: list(map(answers.reply_of, _list(items))))
+REPLIES: Final = Result(_replies_items, lambda items: [answers.reply_of(*fields) for fields in _list(items)])
 EXPLANATION: Final = Result(_explanation_items, _explanation, lambda explanation: 1024 * len(explanation.findings))

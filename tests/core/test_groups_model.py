@@ -361,6 +361,7 @@ class SlowWalk(Walk):
 def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is found at once."""
     monkeypatch.setattr("broker.core.queues.shelf.shelf.LOOKS_AT_ONCE", 1)
+    monkeypatch.setattr("broker.core.queues.shelf.searches.LOOKS_AT_ONCE", 1)
     monkeypatch.setattr("broker.core.calls.gets.choosing.LOOKS_AT_ONCE", 1)
     monkeypatch.setattr("broker.core.queues.shelf.views._STEP", 1)
 

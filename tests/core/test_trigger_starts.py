@@ -48,11 +48,11 @@ def test_a_start_that_is_done_is_over(world: World, every: LocalQueue) -> None:
     triggers = world.manager.triggers
     put(world, 0)
     (lease,) = take(world, every, 10, monitor)
-    assert triggers.leased(every) == 1
-    assert triggers.done(monitor.hconn, lease) is every
-    assert triggers.done(monitor.hconn, lease) is None
+    assert triggers.leases.running(every) == 1
+    assert triggers.leases.end(monitor.hconn, lease) is every
+    assert triggers.leases.end(monitor.hconn, lease) is None
     triggers.give_back(monitor.hconn, lease)
-    assert (triggers.leased(every), every.pending_starts) == (0, 0)
+    assert (triggers.leases.running(every), every.pending_starts) == (0, 0)
 
 
 def test_what_a_broken_connection_held_is_pending_again(world: World, every: LocalQueue) -> None:
@@ -61,11 +61,11 @@ def test_what_a_broken_connection_held_is_pending_again(world: World, every: Loc
     put(world, 0, 0, 0, 0)
     done, *_ = take(world, every, 2, monitor)
     take(world, every, 1, other)
-    triggers.done(monitor.hconn, done)
-    for lease in triggers.held_by(monitor.hconn):
+    triggers.leases.end(monitor.hconn, done)
+    for lease in triggers.leases.held_by(monitor.hconn):
         triggers.give_back(monitor.hconn, lease)
-    assert (every.pending_starts, triggers.leased(every)) == (2, 1)
-    assert triggers.held_by(monitor.hconn) == []
+    assert (every.pending_starts, triggers.leases.running(every)) == (2, 1)
+    assert triggers.leases.held_by(monitor.hconn) == []
 
 
 def test_a_lease_of_another_connection_can_be_neither_done_nor_given_back(world: World, every: LocalQueue) -> None:
@@ -73,9 +73,9 @@ def test_a_lease_of_another_connection_can_be_neither_done_nor_given_back(world:
     triggers = world.manager.triggers
     put(world, 0)
     (lease,) = take(world, every, 10, monitor)
-    assert triggers.done(other.hconn, lease) is None
+    assert triggers.leases.end(other.hconn, lease) is None
     triggers.give_back(other.hconn, lease)
-    assert (every.pending_starts, triggers.held_by(monitor.hconn)) == (0, [lease])
+    assert (every.pending_starts, triggers.leases.held_by(monitor.hconn)) == (0, [lease])
 
 
 def test_a_start_of_first_given_back_stays_one_bit(world: World, first: LocalQueue) -> None:
@@ -247,14 +247,14 @@ def test_the_leases_of_a_connection_and_of_a_queue_are_found_without_looking_at_
         world.open(queue.name, OUT).put(b"")
         take(world, queue)
     with Steps() as steps:
-        assert triggers.held_by(monitor.hconn) == taken
-        assert triggers.leased(every) == 2
+        assert triggers.leases.held_by(monitor.hconn) == taken
+        assert triggers.leases.running(every) == 2
         for lease in taken:
             triggers.give_back(monitor.hconn, lease)
     assert steps.count < 500
-    assert (every.pending_starts, triggers.leased(every), triggers.held_by(monitor.hconn)) == (2, 0, [])
-    assert every not in triggers._running
-    assert monitor.hconn not in triggers._held
+    assert (every.pending_starts, triggers.leases.running(every), triggers.leases.held_by(monitor.hconn)) == (2, 0, [])
+    assert every not in triggers.leases._running
+    assert monitor.hconn not in triggers.leases._held
 
 
 # Starts that are given back for messages that have gone
@@ -438,7 +438,7 @@ def test_a_sweep_starts_what_nobody_is_on_the_way_to(world: World, every: LocalQ
     leases = take(world, every, 10, monitor)
     assert swept(world) == 0  # held
     for lease in leases:
-        triggers.done(monitor.hconn, lease)
+        triggers.leases.end(monitor.hconn, lease)
     posts = triggers.posts
     assert swept(world) == 1
     assert (every.pending_starts, triggers.posts) == (1, posts + 1)

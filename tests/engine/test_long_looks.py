@@ -314,7 +314,7 @@ async def test_a_call_that_looks_at_very_much_may_end_in_the_middle(
 ) -> None:
     if end == "mistake":
         monkeypatch.setattr("broker.core.explain.explaining.in_steps", wrong)
-        monkeypatch.setattr("broker.core.triggers.Triggers.leased", wrong)
+        monkeypatch.setattr("broker.core.start_leases.StartLeases.running", wrong)
     port = many.manager.converse()
     looking, behind = look(port), port.trigger_pending()
     await asyncio.sleep(0)

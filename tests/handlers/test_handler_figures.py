@@ -10,6 +10,7 @@ import pytest
 from broker import Connection, QueueManager
 from broker.cli.administration.status import in_words
 from broker.interface.handlers.deliveries import Deliveries
+from broker.mqi import MQOO, MQPMO, MessageDescriptor
 from broker.mqi.delivery_fields import Failure, Outcome, ServiceOptions, Settlement
 from broker.testing import VirtualClock
 from tests.handlers.desk import desk as at_the_desk
@@ -168,3 +169,13 @@ async def test_explain_tells_who_serves_and_which_starts_nobody_takes() -> None:
             assert [each["appl_name"] for each in served.figures["first"]] == ["worker"]
             assert served.text == ("1 worker serves Q with tests:handler: worker; 1 under handlers, 1 start is pending")
         assert "NOT_SERVED" in (await desk.connection.explain("Q")).codes
+
+
+async def test_a_message_whose_put_date_is_no_date_is_handled_as_any(connection: Connection) -> None:
+    async with connection.deliveries("ORDERS", options=TERMS) as deliveries:
+        md, options = MessageDescriptor(put_date="20239999", put_time="12000000"), MQPMO.SET_ALL_CONTEXT
+        async with connection.open("ORDERS", MQOO.OUTPUT | MQOO.SET_ALL_CONTEXT) as queue:
+            await queue.put(b"5 chairs", md, options)
+        (taken,) = await deliveries.take(1)
+        await deliveries.settle([ENDS["done"]._replace(id=taken.id)])
+        assert (await figures(connection))["succeeded"] == 1

@@ -105,7 +105,7 @@ def delayed(queue: LocalQueue, msg_id: bytes | None) -> list[Entry]:
     entries = shelf.entries
     if msg_id is None:
         return [entries[key] for key in shelf.delayed]
-    return [entries[key] for key in shelf.delayed_with(msg_id)]
+    return [entries[key] for key in shelf.with_msg_id(msg_id, state=DELAYED)]
 
 
 def _key(entry: Entry) -> int:

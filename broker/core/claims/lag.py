@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from broker.core.message.entry import ID_MASK
+from broker.core.message.put_time import put_at
 from broker.core.queues.shared_queue import ConsumerLag, SharedQueue
-from broker.mqi.layouts.packing import unpack_md
-from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from broker.core.message.entry import Entry
     from broker.core.queues.queue import LocalQueue
 
 
@@ -31,16 +28,5 @@ def lag_of(queues: Iterable[LocalQueue]) -> ConsumerLag:
         first = next(queue.shelf.by_arrival(0, ID_MASK), None)
         if first is not None:
             size += queue.bytes - queue.claimed_bytes - queue.prepared_bytes
-            oldest.append(put_at(first))
+            oldest.append(put_at(first.packed_md))
     return ConsumerLag(messages, size, min(filter(None, oldest), default=0.0))
-
-
-def put_at(entry: Entry) -> float:
-    """Return the time of a message's put by its descriptor; 0 where its putter set a context that has none."""
-    md = MessageDescriptor()
-    unpack_md(entry.packed_md, md)
-    try:
-        moment = datetime.strptime(f"{md.put_date}{md.put_time}0000", "%Y%m%d%H%M%S%f")
-    except ValueError:
-        return 0.0
-    return moment.replace(tzinfo=UTC).timestamp()

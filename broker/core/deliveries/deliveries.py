@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from calendar import timegm
-from functools import lru_cache
 from typing import TYPE_CHECKING
-
-import msgpack
 
 from broker.core.deliveries import backoff, ending, salvaging, taking
 from broker.core.deliveries.counts import HandlerCounts
 from broker.core.deliveries.delivery import DeliveryWorker
-from broker.core.deliveries.order import Order
 from broker.core.deliveries.service import VIEW, Service, WaitingTaker
-from broker.core.message.entry import AVAILABLE, DELAYED
+from broker.core.message.entry import AVAILABLE
+from broker.core.message.put_time import put_at
 from broker.core.names.resolution import UnknownNameError
 from broker.mqi.constants.attribute_values import MQTT
 from broker.mqi.errors import MQError
-from broker.mqi.layouts.packing import PACKED_FIELDS
 from broker.mqi.names import no_local_queue
 from broker.mqi.reasons import MQRC
 
@@ -35,15 +30,9 @@ if TYPE_CHECKING:
     from broker.core.queues.queue import LocalQueue
     from broker.mqi.delivery_fields import ServiceOptions, Settlement
 
-_INDEXED_A_STEP = 200
-_PUT_DATE = PACKED_FIELDS.index("put_date")
-_PUT_TIME = PACKED_FIELDS.index("put_time")
-
 
 class Deliveries:
-    """The services of queues, their workers, and the deliveries in flight. `own_process`: the connections in it are of
-    the queue manager's own process (handlers rule 1.5).
-    """
+    """The services of queues, their workers, and the deliveries in flight."""
 
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
@@ -91,31 +80,7 @@ class Deliveries:
         service.workers[worker] = service.workers.get(worker, 0) + 1
         self._last_service += 1
         worker.services[self._last_service] = service
-        return self._last_service, self._ordered(service)
-
-    def _ordered(self, service: Service) -> Iterator[None]:
-        """Have the order by key that the options want. The messages that are there are looked at in steps."""
-        by = service.options.order_by
-        if service.queue.shared or (service.order is not None and service.order.by == by):
-            return  # of a shared queue each page is put in order
-        shelf = service.queue.shelf
-        service.order = None
-        shelf.views.pop((VIEW,), None)
-        if not by:
-            return
-        order = Order(by)
-        shelf.views[VIEW,] = order
-        for delivery in service.in_flight.values():
-            delivery.order_value = ending.hold_first(order, delivery)
-        for count, key in enumerate((*shelf.delayed, *shelf.available), 1):
-            entry = shelf.entries.get(key)
-            if entry is not None and entry.state == AVAILABLE:
-                order.refresh(entry)
-            elif entry is not None and entry.state == DELAYED and entry.handling and entry.handling.failure:
-                order.hold_retried(entry)
-            if not count % _INDEXED_A_STEP:
-                yield
-        service.order = order
+        return self._last_service, service.put_in_order()
 
     def _counts_of(self, queue: LocalQueue, options: ServiceOptions) -> HandlerCounts:
         return self._counts.setdefault((queue.name, options.handler), HandlerCounts())
@@ -126,16 +91,11 @@ class Deliveries:
         service = self.service(hconn, number)
         del worker.services[number]
         service.workers[worker] -= 1
-        if not service.workers[worker]:
-            del service.workers[worker]
-        if service not in worker.services.values():
-            waiting = [taker for taker in service.takers if taker.worker is worker]
-            for taker in waiting:
-                service.takers.remove(taker)
-            self._drain_another(service, worker)
-            self._forget_idle(service)
-            return waiting
-        return []
+        if service.workers[worker]:
+            return []
+        waiting = service.drop_worker(worker)
+        self._forget_idle(service)
+        return waiting
 
     def worker(self, hconn: Hconn) -> DeliveryWorker:
         """Raises HOBJ_ERROR (2019) for a connection that serves nothing."""
@@ -154,12 +114,6 @@ class Deliveries:
     def find(self, queue: LocalQueue) -> Service | None:
         """The service of a queue, if somebody serves it or something of it is in flight."""
         return self._services.get(queue)
-
-    def _drain_another(self, service: Service, worker: DeliveryWorker) -> None:
-        if service.draining is worker:
-            service.draining = None
-        if worker.draining_for is service:
-            worker.draining_for = None
 
     def _forget_idle(self, service: Service) -> None:
         if not service.workers and not service.in_flight:
@@ -293,7 +247,7 @@ class Deliveries:
     @staticmethod
     def waited(entry: Entry, now: float) -> float:
         """For how many seconds a message has been there, by its PutDate and PutTime."""
-        return max(0.0, now - (_put_at(entry.packed_md) or now))
+        return max(0.0, now - (put_at(entry.packed_md) or now))
 
     def delivery(self, hconn: Hconn, id: int) -> Delivery | None:
         """Return the unsettled delivery that a connection has in flight under this number."""
@@ -358,11 +312,8 @@ class Deliveries:
         worker = self._workers.pop(hconn, None)
         if worker is None:
             return []
-        for number in list(worker.services):
-            service = worker.services.pop(number)
-            service.workers.pop(worker, None)
-            service.takers = type(service.takers)(taker for taker in service.takers if taker.worker is not worker)
-            self._drain_another(service, worker)
+        for service in worker.services.values():
+            service.drop_worker(worker)
             self._forget_idle(service)
         if crashed:
             return ending.crash(self._manager, left, moment)
@@ -409,17 +360,6 @@ class Deliveries:
         """Return the number of messages of a queue that handlers have now."""
         service = self._services.get(queue)
         return 0 if service is None else sum(len(delivery.entries) for delivery in service.in_flight.values())
-
-
-@lru_cache(maxsize=1024)  # messages that were put within a hundredth of a second share it
-def _put_at(packed_md: bytes) -> float:
-    """Return the time of a message's put in seconds since 1970, by its descriptor; 0 where it has none."""
-    fields = msgpack.unpackb(packed_md)
-    date, time = fields[_PUT_DATE], fields[_PUT_TIME]
-    if not (len(date) == len(time) == 8 and date.isdecimal() and time.isdecimal()):
-        return 0.0
-    seconds = timegm((int(date[:4]), int(date[4:6]), int(date[6:]), int(time[:2]), int(time[2:4]), int(time[4:6])))
-    return seconds + int(time[6:]) / 100
 
 
 def _unfit(queue: LocalQueue, process_exists: bool) -> str:

@@ -13,7 +13,6 @@ from broker.core.calls import expiring
 from broker.core.calls.settling import softened
 from broker.core.deliveries import backoff
 from broker.core.deliveries.failures import TEXT_MAX, failed, failure_of, postponed, quarantine
-from broker.core.deliveries.order import value_of
 from broker.core.deliveries.steps import (
     Ending,
     Fate,
@@ -37,20 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from broker.core.deliveries.delivery import Delivery
-    from broker.core.deliveries.order import Order
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
     from broker.core.moment import Moment
     from broker.mqi.delivery_fields import Failure, Settlement
 
 _FULL: Final = int(MQRC.STORAGE_MEDIUM_FULL)
-
-
-def hold_first(order: Order, delivery: Delivery) -> object:
-    """A delivery that is in flight holds its value in a new order by key."""
-    value = value_of(delivery.entries[0], order.by)
-    order.hold(value)
-    return value
 
 
 def end(

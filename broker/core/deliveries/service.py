@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from broker.core.deliveries.order import Order, value_of
+from broker.core.message.entry import AVAILABLE, DELAYED
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from broker.core.deliveries.counts import HandlerCounts
     from broker.core.deliveries.delivery import Delivery, DeliveryWorker
-    from broker.core.deliveries.order import Order
     from broker.core.queues.queue import LocalQueue
     from broker.mqi.delivery_fields import ServiceOptions
 
 VIEW: Final = "deliveries"
 """Names the order by key among the views of a shelf."""
 
+_INDEXED_A_STEP: Final = 200
 _ROUNDING: Final = 1e-9
 
 
@@ -57,6 +62,40 @@ class Service:
         page, since its starts are counted where messages were put, and handlers run wherever they are.
         """
         return len(self.queue.shelf.available) if self.queue.shared else self.queue.pending_starts
+
+    def put_in_order(self) -> Iterator[None]:
+        """Make the order by key that the options want. The messages that are there are looked at in steps."""
+        by = self.options.order_by
+        if self.queue.shared or (self.order is not None and self.order.by == by):
+            return  # of a shared queue each page is put in order
+        shelf = self.queue.shelf
+        self.order = None
+        shelf.views.pop((VIEW,), None)
+        if not by:
+            return
+        order = shelf.views[VIEW,] = Order(by)
+        for delivery in self.in_flight.values():
+            delivery.order_value = value_of(delivery.entries[0], by)
+            order.hold(delivery.order_value)
+        for count, key in enumerate((*shelf.delayed, *shelf.available), 1):
+            entry = shelf.entries.get(key)
+            if entry is not None and entry.state == AVAILABLE:
+                order.refresh(entry)
+            elif entry is not None and entry.state == DELAYED and entry.handling and entry.handling.failure:
+                order.hold_retried(entry)
+            if not count % _INDEXED_A_STEP:
+                yield
+        self.order = order
+
+    def drop_worker(self, worker: DeliveryWorker) -> list[WaitingTaker]:
+        """A worker does not serve the queue any more: return its takers, which wait no more."""
+        self.workers.pop(worker, None)
+        waiting = [taker for taker in self.takers if taker.worker is worker]
+        for taker in waiting:
+            self.takers.remove(taker)
+        if self.draining is worker:
+            self.draining = worker.draining_for = None
+        return waiting
 
     def room(self, tick: float) -> int:
         """Return the number of deliveries that may begin now, by `total` and `rate`. Where the rate allows none,

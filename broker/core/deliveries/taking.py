@@ -8,6 +8,7 @@ attempts are used up is handed to nobody: it goes to the dead-letter queue.
 from __future__ import annotations
 
 from itertools import groupby, islice
+from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,15 +25,16 @@ if TYPE_CHECKING:
     from broker.core.deliveries.delivery import DeliveryWorker
     from broker.core.deliveries.service import Service, WaitingTaker
     from broker.core.manager import Manager
+    from broker.core.message.delivery_state import FailureRecord
     from broker.core.message.entry import Entry
     from broker.core.moment import Moment
+    from broker.core.queues.shelf.sorted_keys import SortedKeys
 
 TAKE_BYTES: Final = 4 * 1024 * 1024
 """A take is given so much; a longer message alone."""
 
 LOOKS_MAX: Final = 1000
 """So many messages are passed over in one look at a queue."""
-
 
 _sequence = attrgetter("msg_seq_number")
 
@@ -82,136 +84,129 @@ class _Choice:
         self._worker = worker
         self._moment = moment
         self._queue = service.queue
-        self._attempts = backoff.attempts(service.options, service.queue)
+        attempts = backoff.attempts(service.options, service.queue)
+        self._attempts = inf if attempts is None else attempts
         self._bytes = 0
         self._singles_only = False  # those that failed in a batch come alone, and wait for no others
+        self._bundle: list[Entry] = []  # of a batch that is not complete yet
         self._made: list[Delivery] = []
         self._dead: list[Delivery] = []
 
     def choose(self, count: int) -> tuple[list[Delivery], list[Delivery]]:
         """Up to `count` deliveries, and messages for the dead-letter queue."""
-        worker, service = self._worker, self._service
-        if worker.exclusive is not None:
+        worker, service, batch = self._worker, self._service, self._service.options.batch
+        draining = worker.draining_for is not None
+        if worker.exclusive is not None or (draining and (worker.draining_for is not service or worker.deliveries)):
             return [], []
-        exclusive = worker.draining_for
-        if exclusive is not None and (exclusive is not service or worker.deliveries):
-            return [], []
-        batch = service.options.batch
-        self._singles_only = batch > 1 and exclusive is None and self._waits_for_more(batch * count)
-        bundle: list[Entry] = []
-        after, looks = START, 0
-        while len(self._made) < count and looks < LOOKS_MAX:
-            keys = list(islice(self._keys(after), max(count * batch - len(self._made), 8)))
-            if not keys:
+        self._singles_only = batch > 1 and not draining and self._waits_for_more(batch * count)
+        keys, after, looks = self._keys(), START, 0
+        while looks < LOOKS_MAX:
+            window = list(islice(keys.after(after), max(count * batch - len(self._made), 8)))
+            if not window or not self._look_through(window, count):
                 break
-            looks += len(keys)
-            after = keys[-1]
-            for key in keys:
-                entry = self._queue.shelf.entries[key]
-                if entry.state != AVAILABLE or not self._service.starts:
-                    continue
-                if not self._look_at(entry, bundle) or worker.exclusive is not None:
-                    looks = LOOKS_MAX
-                    break
-                if len(bundle) == batch > 1:
-                    self._bundled(bundle)
-                if len(self._made) >= count:
-                    break
-        self._bundled(bundle)
-        if exclusive is not None and worker.exclusive is None:  # what it was to run alone has gone
+            after, looks = window[-1], looks + len(window)
+        if self._bundle:
+            self._make_batch()
+        if draining and worker.exclusive is None:  # the message for which it was drained has gone
             worker.draining_for = service.draining = None
         return self._made, self._dead
 
-    def _keys(self, after: int) -> islice[int]:
-        """The keys behind `after` of what may be taken, as they are now."""
+    def _keys(self) -> SortedKeys[int]:
+        """Return the keys of the messages that may be taken, or with which a group begins that may be."""
         service, shelf = self._service, self._queue.shelf
         if service.order is not None:
-            keys = service.order.keys
-        elif service.options.groups:
-            keys = shelf.wholes().keys
-        else:
-            keys = shelf.available
-        return islice(keys.after(after), None)
+            return service.order.keys
+        return shelf.wholes().keys if service.options.groups else shelf.available
 
-    def _look_at(self, entry: Entry, bundle: list[Entry]) -> bool:
-        """Take a message if it may be taken; false when nothing more is to be taken now."""
-        now = self._moment.wall
-        if entry.deadline is not None and entry.expired(now):
+    def _look_through(self, keys: list[int], count: int) -> bool:
+        """Take of these messages what may be taken, in up to `count` deliveries with those made before. Return False
+        when nothing more is to be taken now.
+        """
+        entries, batch = self._queue.shelf.entries, self._service.options.batch
+        for key in keys:
+            entry = entries[key]
+            if entry.state != AVAILABLE:
+                continue  # it was taken with one before it
+            if not self._service.starts or not self._look_at(entry):
+                return False
+            if len(self._bundle) == batch > 1:
+                self._make_batch()
+            if len(self._made) >= count:
+                return False
+        return True
+
+    def _look_at(self, entry: Entry) -> bool:
+        """Take a message if it may be taken. Return False when nothing more is to be taken now."""
+        if entry.deadline is not None and entry.expired(self._moment.wall):
             expiring.discard(self._manager, (entry,))
             return True
         pieces = self._pieces(entry)
         if pieces is None:
             return True
         size = _size(pieces)
-        if (self._made or bundle) and self._bytes + size > TAKE_BYTES:
+        if (self._made or self._bundle) and self._bytes + size > TAKE_BYTES:
             return False
-        handling = entry.handling
-        failure = None if handling is None else handling.failure
         if entry in self._manager.deliveries.dead_lettering:
             return True
-        if failure is None:
-            if self._worker.draining_for is not None or self._singles_only:
-                return True
-            if self._attempts is not None and entry.backout_count >= self._attempts:
-                self._give_up(pieces)
-            elif self._service.options.batch > 1 and self._service.order is None:
-                bundle.append(entry)
-            else:
-                self._make(pieces if self._service.options.batch <= 1 else self._run(entry))
-            self._bytes += size
+        failure = None if entry.handling is None else entry.handling.failure
+        if failure is not None and failure.quarantined and not failure.dead:
+            return self._look_at_quarantined(entry, failure, pieces)
+        if self._worker.draining_for is not None or (self._singles_only and failure is None):
             return True
-        if failure.quarantined and not failure.dead:
-            return self._look_at_quarantined(entry, pieces)
-        if self._worker.draining_for is None:
-            over = failure.dead or (self._attempts is not None and entry.backout_count >= self._attempts)
-            if over:
-                self._give_up(pieces)
-            else:
-                self._make(pieces)
-            self._bytes += size
+        if entry.backout_count >= self._attempts or (failure is not None and failure.dead):
+            self._give_up(pieces)
+        elif failure is not None or self._service.options.batch <= 1:
+            self._make(pieces)
+        elif self._service.order is None:
+            self._bundle.append(entry)
+        else:
+            self._make(self._run(entry))
+        self._bytes += size
         return True
 
-    def _look_at_quarantined(self, entry: Entry, pieces: list[list[Entry]]) -> bool:
-        """Take one quarantined message a worker; one that a crash was charged to runs alone before its last attempt
-        (handlers rule 1.4).
+    def _look_at_quarantined(self, entry: Entry, failure: FailureRecord, pieces: list[list[Entry]]) -> bool:
+        """Take a quarantined message, of which a worker is given one at a time. One that crashes were charged to runs
+        alone before the attempt that may be its last (handlers rule 1.4). Return False when nothing more is to be taken
+        now.
         """
-        service, worker = self._service, self._worker
-        assert entry.handling is not None
-        assert entry.handling.failure is not None
-        failure = entry.handling.failure
-        crashes = failure.crashes
-        if failure.exclusive and self._worker.draining_for is None and self._used_up(entry, crashes):
-            self._give_up(pieces)
-            return True
-        if not crashes and self._attempts is not None and entry.backout_count >= self._attempts:
+        worker, crashes, crashes_max = self._worker, failure.crashes, self._service.options.crashes
+        used_up, draining = entry.backout_count >= self._attempts, worker.draining_for is not None
+        if not crashes and used_up:
             self._give_up(pieces)  # by other failures: the crash has charged a neighbour
+        elif failure.exclusive and not draining and (used_up or crashes >= crashes_max):
+            self._give_up(pieces)  # it crashed the queue manager while it ran alone
+        elif crashes and (entry.backout_count + 1 >= self._attempts or crashes + 1 >= crashes_max):
+            return self._run_alone(pieces)
+        elif not worker.quarantined and not draining:
+            self._make(pieces)
+        return True
+
+    def _run_alone(self, pieces: list[list[Entry]]) -> bool:
+        """Take a message that must run alone, if the worker is the one that is drained for it and has nothing else. If
+        none is drained yet, drain the least busy. Return False when nothing more is to be taken now.
+        """
+        worker, service = self._worker, self._service
+        if service.draining is None and service.exclusive is None:
+            self._drain_least_busy()
+        if worker.draining_for is not service:
             return True
-        last = self._attempts is not None and entry.backout_count + 1 >= self._attempts
-        if not crashes or not (last or crashes + 1 >= service.options.crashes):
-            if not worker.quarantined and worker.draining_for is None:
-                self._make(pieces)
-            return True
-        if worker.draining_for is service:
-            if worker.deliveries or self._made:
-                return False
+        if not worker.deliveries and not self._made:
             self._make(pieces)
             worker.exclusive = service.exclusive = self._made[-1]
             worker.draining_for = service.draining = None
-            return False
-        if service.draining is None and service.exclusive is None:
-            free = [each for each in service.workers if each.draining_for is None and each.exclusive is None]
-            if free:
-                fewest = min(free, key=lambda each: len(each.deliveries) + (len(self._made) if each is worker else 0))
-                fewest.draining_for, service.draining = service, fewest
-                if fewest is worker and not worker.deliveries and not self._made:
-                    return self._look_at_quarantined(entry, pieces)
-                return fewest is not worker
-        return True
+        return False
 
-    def _used_up(self, entry: Entry, crashes: int) -> bool:
-        """True if the attempts of a message are used up, or it has crashed its workers too often."""
-        used_up = self._attempts is not None and entry.backout_count >= self._attempts
-        return used_up or crashes >= self._service.options.crashes
+    def _drain_least_busy(self) -> None:
+        """Let the worker with the fewest deliveries run empty, of those that are free to."""
+
+        def busy(worker: DeliveryWorker) -> int:
+            return len(worker.deliveries) + (len(self._made) if worker is self._worker else 0)
+
+        service = self._service
+        free = [each for each in service.workers if each.draining_for is None and each.exclusive is None]
+        if free:
+            service.draining = min(free, key=busy)
+            service.draining.draining_for = service
 
     def _pieces(self, entry: Entry) -> list[list[Entry]] | None:
         """Return the messages that go together with this one: those of its group, each with its segments. None when it
@@ -255,10 +250,10 @@ class _Choice:
         service.batch_due = None
         return False
 
-    def _bundled(self, bundle: list[Entry]) -> None:
-        if bundle:
-            self._make([[entry] for entry in bundle])
-            bundle.clear()
+    def _make_batch(self) -> None:
+        """A delivery of the messages that were gathered for a batch."""
+        self._make([[entry] for entry in self._bundle])
+        self._bundle = []
 
     def _make(self, pieces: list[list[Entry]]) -> None:
         """A delivery of these messages."""

@@ -23,7 +23,7 @@ def serving(core: Manager, queue: LocalQueue) -> Iterator[Finding]:
     shared queue may be taken at any member: there only its workers here are told.
     """
     handler, workers = core.deliveries.served_by(queue)
-    starts, running = queue.pending_starts, core.triggers.leased(queue)
+    starts, running = queue.pending_starts, core.triggers.leases.running(queue)
     if workers:
         many = "1 worker serves" if len(workers) == 1 else f"{len(workers)} workers serve"
         names = ", ".join(worker.name for worker in workers[:3]) + (", and others" if len(workers) > 3 else "")

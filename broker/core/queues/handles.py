@@ -105,10 +105,9 @@ class LastCalls:
     `request` and `request_of` belong to the gets. `getting.remember` sets both together; nothing clears them, since
     `getting.remembered` reads them for a get with equal arguments only.
 
-    `search` belongs to the queue, which has a view for it just as long: `begin_search` sets it when a get is to be
-    looked for in steps, `find_view` reads it when that get is made again, `end_search` clears it when a get of the
-    handle is answered or will wait. `look` belongs to the gets that see delayed messages, and is set and
-    cleared likewise (`choosing.select`).
+    `search` belongs to `broker.core.queues.shelf.searches`: `begin` sets it when a get is to be looked for in steps,
+    `find_view` reads it when that get is made again, `end` clears it when a get of the handle is answered or will wait.
+    `look` belongs to the gets that see delayed messages, and is set and cleared likewise (`choosing.select`).
     """
 
     __slots__ = ("look", "packed_md", "put_md", "request", "request_of", "search", "template")

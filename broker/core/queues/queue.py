@@ -5,9 +5,8 @@ which messages a get may be given, by the shelf that holds them.
 
 Invariants (`check_invariants`): those of the shelf and of the browse marks; `depth` counts PUT_PENDING, AVAILABLE,
 LOCKED, DAMAGED, CLAIMED, PREPARED and DELAYED (MQ's CURDEPTH), the first three by effective priority in `depths`, but
-for those PUT_PENDING that will be DELAYED;
-`uncommitted` counts PUT_PENDING and GET_PENDING, `claimed` CLAIMED, `prepared` PREPARED, which are on no shelf; no
-waiting getter would be given a message that is available.
+for those PUT_PENDING that will be DELAYED; `uncommitted` counts PUT_PENDING and GET_PENDING, `claimed` CLAIMED,
+`prepared` PREPARED, which are on no shelf; no waiting getter would be given a message that is available.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from broker.core.message.entry import (
     PUT_PENDING,
     Entry,
     order_key,
-    rank_of,
 )
 from broker.core.queues.browse_marks import BrowseMarks
 from broker.core.queues.queue_attributes import LocalQueueAttributes
@@ -68,7 +66,7 @@ class LocalQueue(LocalQueueAttributes):
         self.exclusive: Handle | None = None
         self.creator: Handle | None = None  # of a temporary dynamic queue, which ends with it
         self.depth = 0
-        self.depths = [0] * (MAX_PRIORITY + 1)
+        self.depths = [0] * (MAX_PRIORITY + 1)  # by what a key has above ID_BITS: the highest rank first
         self.uncommitted = 0
         self.claimed = 0  # messages that consumers have claimed
         self.claimed_bytes = 0
@@ -102,12 +100,6 @@ class LocalQueue(LocalQueueAttributes):
         if self.deleted:
             raise MQError(MQRC.Q_DELETED, f"{self.name} is being deleted")
 
-    def rank(self, priority: int) -> int:
-        """The effective priority of a message: that of the queue for all, where it delivers in order of arrival."""
-        if self.fifo:
-            return self.default_priority
-        return priority if priority < MAX_PRIORITY else MAX_PRIORITY
-
     # Where entries come from and go to
 
     def place(self, entry: Entry, unit: Unit) -> None:
@@ -119,7 +111,7 @@ class LocalQueue(LocalQueueAttributes):
         self.bytes += entry.length
         self.uncommitted += 1
         self.depth += 1
-        self.depths[MAX_PRIORITY - (entry.key >> ID_BITS)] += 1  # `rank_of`
+        self.depths[entry.key >> ID_BITS] += 1
 
     def place_all(self, entries: Sequence[Entry], unit: Unit, size: int) -> None:
         """`place` new messages of one rank, of `size` bytes together."""
@@ -130,7 +122,7 @@ class LocalQueue(LocalQueueAttributes):
         self.bytes += size
         self.uncommitted += len(entries)
         self.depth += len(entries)
-        self.depths[rank_of(entries[0].key)] += len(entries)
+        self.depths[entries[0].key >> ID_BITS] += len(entries)
 
     def arrive(self, entries: Sequence[Entry]) -> None:
         """Puts are committed: the messages, which stand one behind the other, are available at their places."""
@@ -160,7 +152,7 @@ class LocalQueue(LocalQueueAttributes):
         entry.unit = unit
         self.uncommitted += 1
         self.depth -= 1
-        self.depths[MAX_PRIORITY - (entry.key >> ID_BITS)] -= 1  # `rank_of`
+        self.depths[entry.key >> ID_BITS] -= 1
 
     def take_heads(self, entries: Sequence[Entry], unit: Unit) -> None:
         """`take` for messages that come first (`heads`) and are in no group, while there is no view."""
@@ -207,11 +199,11 @@ class LocalQueue(LocalQueueAttributes):
         """The data of an available message is damaged: nobody is given it. It counts in the depth, not for triggers."""
         self._hide(entry)
         self.shelf.set_aside(entry, why)
-        self.depths[rank_of(entry.key)] -= 1
+        self.depths[entry.key >> ID_BITS] -= 1
 
     def readmit(self, entry: Entry) -> None:
         """A damaged message is to be removed, in the same step."""
-        self.depths[rank_of(entry.key)] += 1
+        self.depths[entry.key >> ID_BITS] += 1
         self.shelf.readmit(entry)
 
     # Messages that consumers claim
@@ -224,7 +216,7 @@ class LocalQueue(LocalQueueAttributes):
         entry.state = CLAIMED
         self.claimed += 1
         self.claimed_bytes += entry.length
-        self.depths[rank_of(entry.key)] -= 1
+        self.depths[entry.key >> ID_BITS] -= 1
 
     def acknowledge(self, entry: Entry) -> None:
         """Its consumer is done with a claimed message: it is gone."""
@@ -239,7 +231,7 @@ class LocalQueue(LocalQueueAttributes):
         assert entry.state == CLAIMED
         self.claimed -= 1
         self.claimed_bytes -= entry.length
-        self.depths[rank_of(entry.key)] += 1
+        self.depths[entry.key >> ID_BITS] += 1
         self._show_again(entry)
 
     def load_claimed(self, entries: Sequence[Entry]) -> None:
@@ -273,7 +265,7 @@ class LocalQueue(LocalQueueAttributes):
             entry.state = PUT_PENDING  # in this step only
             self.prepared_bytes -= entry.length
             self.shelf.entries[entry.key] = entry
-            self.depths[rank_of(entry.key)] += 1
+            self.depths[entry.key >> ID_BITS] += 1
         self.prepared -= len(entries)
         self.shelf.show_all(entries)
 
@@ -294,7 +286,7 @@ class LocalQueue(LocalQueueAttributes):
         triggers.
         """
         assert entry.state == PUT_PENDING
-        self.depths[rank_of(entry.key)] -= 1
+        self.depths[entry.key >> ID_BITS] -= 1
 
     def postpone(self, entry: Entry) -> None:
         """A put with a delay is committed, or a message that was got goes back and is delayed: it counts in the depth,
@@ -312,7 +304,7 @@ class LocalQueue(LocalQueueAttributes):
         """Make a delayed message available at its place: its instant has come, or it is to be removed or got."""
         assert entry.state == DELAYED
         self.shelf.fall_due(entry)
-        self.depths[rank_of(entry.key)] += 1
+        self.depths[entry.key >> ID_BITS] += 1
         self._show_again(entry)
 
     def load_delayed(self, entries: Sequence[Entry]) -> None:
@@ -329,7 +321,7 @@ class LocalQueue(LocalQueueAttributes):
         self.depth += len(entries)
         for entry in entries:
             self.bytes += entry.length
-            self.depths[rank_of(entry.key)] += 1
+            self.depths[entry.key >> ID_BITS] += 1
 
     def _show_again(self, entry: Entry) -> None:
         self.shelf.show(entry)
@@ -339,7 +331,7 @@ class LocalQueue(LocalQueueAttributes):
 
     def _count(self, entry: Entry, step: int) -> None:
         self.depth += step
-        self.depths[MAX_PRIORITY - (entry.key >> ID_BITS)] += step  # `rank_of`
+        self.depths[entry.key >> ID_BITS] += step
 
     def _hide(self, entry: Entry) -> None:
         shelf = self.shelf
@@ -381,7 +373,7 @@ class LocalQueue(LocalQueueAttributes):
         """Return the number of messages that count for triggering: committed or not, of effective priority TRIGMPRI or
         more, and not damaged.
         """
-        return sum(self.depths[self.trigger_priority :])
+        return sum(self.depths[: MAX_PRIORITY - self.trigger_priority + 1])
 
     def check_invariants(self) -> None:
         """Raise AssertionError when a structure is broken. For tests."""

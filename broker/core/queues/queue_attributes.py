@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.core.message.entry import MAX_PRIORITY
 from broker.mqi.constants.attribute_values import MQNPM, MQPRT, MQUS
 from broker.mqi.constants.objects import MQQDT
 
@@ -66,3 +67,9 @@ class LocalQueueAttributes(QueueAttributes):
         self.trigger_data = str(number["TRIGDATA"])
         self.process_name = str(number["PROCESS"])
         self.initiation_q_name = str(number["INITQ"])
+
+    def rank(self, priority: int) -> int:
+        """The effective priority of a message: that of the queue for all, where it delivers in order of arrival."""
+        if self.fifo:
+            return self.default_priority
+        return priority if priority < MAX_PRIORITY else MAX_PRIORITY

@@ -55,7 +55,7 @@ class Figures:
                         "getters": queue.waiters.count,
                         "damaged": len(queue.shelf.damaged),
                         "trigger_pending": queue.pending_starts,
-                        "trigger_running": triggers.leased(queue),
+                        "trigger_running": triggers.leases.running(queue),
                     }
                 )
             yield

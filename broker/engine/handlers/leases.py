@@ -55,7 +55,7 @@ class Leases:
     def done(self, leases: Iterable[int]) -> None:
         """End these leases: what was started is over."""
         for lease in leases:
-            self._core.triggers.done(self._hconn, lease)
+            self._core.triggers.leases.end(self._hconn, lease)
 
     def give_back(self, leases: Iterable[int]) -> None:
         """These starts are pending again."""
@@ -74,4 +74,4 @@ class Leases:
 
     def give_back_all(self) -> None:
         """The connection ends."""
-        self.give_back(self._core.triggers.held_by(self._hconn))
+        self.give_back(self._core.triggers.leases.held_by(self._hconn))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from broker.core.claims.group_consumer import Claimed, GroupConsumer
-from broker.core.claims.lag import put_at
+from broker.core.message.put_time import put_at
 from broker.core.queues.shared_queue import ConsumerLag, SharedQueue
 from broker.sharing.claims.prepared_rows import units_of
 from broker.sharing.database.rows import ARRIVAL, COLUMNS, entry_of
@@ -72,4 +72,5 @@ async def _lag(session: DatabaseSession, queue: SharedQueue) -> ConsumerLag:
         f"ORDER BY {ARRIVAL} LIMIT 1",
         queue.name,
     )
-    return ConsumerLag(row["messages"], row["bytes"], 0.0 if first is None else put_at(entry_of(queue, first)))
+    since = 0.0 if first is None else put_at(entry_of(queue, first).packed_md)
+    return ConsumerLag(row["messages"], row["bytes"], since)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from broker.core.calls import damage, expiring
 from broker.core.calls.gets import getting, granting
 from broker.core.queues.handles import CO_OPERATING
+from broker.core.queues.shelf import searches
 from broker.core.queues.shelf.selection import EXPIRED_AT_ONCE
 from broker.core.queues.shelf.selection import choose as choose_among
 from broker.core.queues.shelf.views import LOOKS_AT_ONCE, Search
@@ -32,16 +33,16 @@ def select(manager: Manager, handle: Handle, queue: LocalQueue, request: Request
         first = shelf.first()
         if first is None or first.deadline is None:
             return first
-    shelf.find_view(request, handle)
+    searches.find_view(shelf, request, handle)
     entry, discarded = _choose(manager, queue, request, now, LOOKS_AT_ONCE if request.view is None else None)
     if entry is None and discarded >= EXPIRED_AT_ONCE:
         return Search(expiring.expire_all(manager, (queue,), now))
     if entry is None and request.view is None:
-        shelf.begin_search(request, handle)
+        searches.begin(shelf, request, handle)
     view = request.view
     if entry is None and view is not None and not view.complete:
         return Search(view.steps(shelf.entries, request.after))
-    shelf.end_search(request, handle)
+    searches.end(shelf, request, handle)
     if entry is None:
         if shelf.damaged:
             damage.check(shelf, request, now)

@@ -14,7 +14,6 @@ LOCKED. `delayed` holds exactly the keys of the DELAYED ones.
 
 from __future__ import annotations
 
-from functools import partial
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
@@ -44,10 +43,9 @@ if TYPE_CHECKING:
 
     from broker.core.identifiers import Identifiers
     from broker.core.message.entry import Entry
-    from broker.core.queues.handles import Handle, Marker
+    from broker.core.queues.handles import Marker
     from broker.core.selector import Selector
 
-_SEARCH = "search"  # names the view of one request of a handle
 _TO_NEXT_RANK = order_key(1, 0) - order_key(0, 0)
 _NO_KEY = order_key(-1, 0)  # behind all that there can be
 _place = attrgetter("place")
@@ -242,34 +240,31 @@ class Shelf:
         if request.token is not None:
             key = int.from_bytes(request.token, "big")
             return (key,) if key in self.available else ()
-        return self._source(request, request.after)
+        return self.with_fields(request, request.after)
 
-    def _source(self, request: Request, after: int) -> Iterable[int]:
+    def with_fields(self, request: Request, after: int) -> Iterable[int]:
         """The keys behind `after` to which the identifiers of a request lead."""
         if request.msg_id is not None:
-            return self._with_msg_id(request.msg_id, after)
+            return self.with_msg_id(request.msg_id, after)
         if request.correl_id is not None:
             return self.by_correl_id.after(request.correl_id, after)
         if request.group_id is not None:
             return self.groups.after(request.group_id, after)
         return self.available.after(after)
 
-    def _with_msg_id(self, msg_id: bytes, after: int) -> Iterable[int]:
-        made, given = self._made(msg_id), self.by_msg_id.after(msg_id, after)
-        return given if made is None or made <= after else merge((made,), given)
-
     def with_delayed(self, request: Request, after: int) -> Iterable[int]:
         """The keys behind `after` to which a request leads, of messages that are available or delayed."""
         if request.msg_id is not None:
-            return merge(self._with_msg_id(request.msg_id, after), self.delayed_with(request.msg_id, after))
-        return merge(self._source(request, after), self.delayed.after(after))
+            return merge(self.with_msg_id(request.msg_id, after), self.with_msg_id(request.msg_id, after, DELAYED))
+        return merge(self.with_fields(request, after), self.delayed.after(after))
 
-    def delayed_with(self, msg_id: bytes, after: int = START) -> Iterable[int]:
-        """The keys behind `after` of delayed messages with this MsgId."""
-        made, given = self._made(msg_id, DELAYED), self.delayed_by_msg_id.after(msg_id, after)
+    def with_msg_id(self, msg_id: bytes, after: int = START, state: int = AVAILABLE) -> Iterable[int]:
+        """The keys behind `after` of messages with this MsgId that are AVAILABLE, or DELAYED."""
+        given = (self.by_msg_id if state == AVAILABLE else self.delayed_by_msg_id).after(msg_id, after)
+        made = self._made(msg_id, state)
         return given if made is None or made <= after else merge((made,), given)
 
-    def _made(self, msg_id: bytes, state: int = AVAILABLE) -> int | None:
+    def _made(self, msg_id: bytes, state: int) -> int | None:
         """The key of the message in this state for which this MsgId was made: its number is in it, only not its
         rank.
         """
@@ -291,36 +286,6 @@ class Shelf:
         return self.groups.whole_from(entry) if start else self.groups.message_complete(entry)
 
     # Views of it
-
-    def find_view(self, request: Request, handle: Handle) -> None:
-        """Give the request of a get through this handle a view to look in, where its fields do not lead to few
-        messages.
-        """
-        if request.anything or request.item is not None or request.token is not None:
-            return
-        if handle.last_calls.search is not None and handle.last_calls.search.asks_as(request):
-            request.view = self.views.get((handle.marker, _SEARCH))
-        elif not self._has_fields(request):
-            request.view = self._shared_view(request)
-
-    def begin_search(self, request: Request, handle: Handle) -> None:
-        """None of the first messages to which its fields lead will do: if there are more, look on in a view of its own,
-        until it is answered (`end_search`).
-        """
-        if request.item is not None or request.token is not None or not self._has_fields(request):
-            return
-        if self._count_of(request) > LOOKS_AT_ONCE:
-            handle.last_calls.search = request
-            request.view = View(partial(request.accepts, shelf=self), partial(self._source, request), request.after)
-            self.views[handle.marker, _SEARCH] = request.view
-
-    def end_search(self, request: Request, handle: Handle) -> None:
-        """The get is answered, or will wait."""
-        if handle.last_calls.search is not None:
-            handle.last_calls.search = None
-            own = self.views.pop((handle.marker, _SEARCH), None)
-            if request.view is own:
-                request.view = None
 
     def select_by(self, selector: Selector, step: int) -> None:
         """A handle with this selector is opened (1) or closed (-1); the view goes with the last."""
@@ -347,30 +312,11 @@ class Shelf:
         """
         request = Request()
         request.start, request.whole = GROUP_START, WHOLE_GROUP
-        view = self._shared_view(request)
+        view = self.shared_view(request)
         assert view is not None
         return view
 
-    def _has_fields(self, request: Request) -> bool:
-        return (
-            request.msg_id is not None
-            or request.correl_id is not None
-            or request.group_id is not None
-            or request.msg_seq_number is not None
-            or request.offset is not None
-        )
-
-    def _count_of(self, request: Request) -> int:
-        """Return the largest number of messages that the fields of a request can lead to."""
-        if request.msg_id is not None:
-            return self.by_msg_id.count(request.msg_id) + 1
-        if request.correl_id is not None:
-            return self.by_correl_id.count(request.correl_id)
-        if request.group_id is not None:
-            return self.groups.count(request.group_id)
-        return len(self.available)
-
-    def _shared_view(self, request: Request) -> View | None:
+    def shared_view(self, request: Request) -> View | None:
         """The view of all gets that want what this one wants, if that is not just any message."""
         start, whole, selector, markers = request.start, request.whole, request.selector, request.unmarked_by
         if not (start or whole) and selector is None and markers is None:
@@ -412,7 +358,7 @@ class Shelf:
         assert list(self.available) == shown
         given = {key: self.entries[key].given_msg_id for key in shown}
         self.by_msg_id.check_invariants({key: msg_id for key, msg_id in given.items() if msg_id is not None})
-        assert all(self._made(self.entries[key].msg_id) == key for key in shown if given[key] is None)
+        assert all(self._made(self.entries[key].msg_id, AVAILABLE) == key for key in shown if given[key] is None)
         self.by_correl_id.check_invariants({key: self.entries[key].correl_id for key in shown})
         self.groups.check_invariants(self.entries[key] for key in shown)
         for view in self.views.values():
