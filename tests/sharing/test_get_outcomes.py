@@ -84,7 +84,7 @@ async def _loses_its_answer(members: Members, call: Coroutine[object, object, ob
 async def test_what_a_get_has_taken_whose_answer_is_lost_is_not_committed_away(
     members: Members, program: Connection, queue: Queue, options: int, answers: int
 ) -> None:
-    with patch("broker.sharing.gets.returned.Returns._try_later"):  # nor if it has not come back by then
+    with patch("broker.sharing.gets.returned.ReturnedMessages._try_later"):  # nor if it has not come back by then
         assert (await queue.get(options=options)).data == b"1"
         assert await _loses_its_answer(members, queue.get(options=options), answers) == MQRC.CF_NOT_AVAILABLE
         assert await members.group.value("SELECT count(*) FROM message WHERE state = 2 AND unit IS NOT NULL") == 2

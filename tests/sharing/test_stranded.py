@@ -89,7 +89,7 @@ async def test_a_get_of_unknown_outcome_does_not_lock_its_member_out(members: Me
         await recover(claimed)
 
     with (
-        patch("broker.sharing.gets.returned.Returns._try_later"),
+        patch("broker.sharing.gets.returned.ReturnedMessages._try_later"),
         patch.object(membership, "_recover", recover_at_last),
     ):
         with patch.object(database, "transact_at_once", lose_the_answer), fails(MQRC.CF_NOT_AVAILABLE):
