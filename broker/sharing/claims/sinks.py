@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from broker.core.prepared.staging import StagedPiece
     from broker.core.prepared.unit import UnitName
     from broker.core.queues.shared_queue import SharedQueue
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from asyncpg.pgproto.pgproto import UUID
 from broker.core.queues.effects import Grant
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
-from broker.sharing.database.database import OutcomeUnknownError
+from broker.sharing.database.errors import OutcomeUnknownError
 from broker.sharing.database.rows import COLUMNS, entry_of
 
 if TYPE_CHECKING:

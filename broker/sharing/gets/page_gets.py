@@ -24,7 +24,7 @@ from broker.core.message.entry import GET_PENDING, GONE, LOCKED
 from broker.core.queues.shelf.views import PART, Search
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.sharing.database.database import OutcomeUnknownError
+from broker.sharing.database.errors import OutcomeUnknownError
 from broker.sharing.gets.batched_gets import written
 from broker.sharing.gets.get_requests import OUTSIDE
 from broker.sharing.gets.pages import fill, page

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from broker.core.calls.puts.put import Put
     from broker.engine.conversation import Conversation
     from broker.interface.port import Placed
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
     from broker.sharing.puts.put_batch import GatheredPut, PutBatch
 

@@ -20,6 +20,7 @@ import asyncpg
 from broker.core.calls.savepoint import Savepoint
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
+from broker.sharing.database.errors import FULL
 from broker.sharing.database.rows import alike, put_arguments
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from broker.sharing.database.sessions import DatabaseSession, Lane
 
 PUT_MESSAGES: Final = f"SELECT * FROM put_messages({', '.join(f'${number}' for number in range(1, 25))})"
-
-FULL: Final = "EM053"
 
 
 class QueueFullError(Exception):

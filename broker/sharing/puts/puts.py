@@ -25,7 +25,8 @@ from broker.engine.mistakes import contained, mistake
 from broker.mqi.constants.options import MQPMO
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.sharing.database.database import ATTEMPTS, OutcomeUnknownError, StaleError
+from broker.sharing.database.database import ATTEMPTS
+from broker.sharing.database.errors import OutcomeUnknownError, StaleError
 from broker.sharing.puts.keys import is_keyed, write_keyed
 from broker.sharing.puts.put_batch import GatheredPut, PutBatch, QueueFullError, limited, placed_by, put_messages
 
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from broker.engine.conversation import Conversation
     from broker.engine.shared_queues import PutStep
     from broker.interface.port import Call
-    from broker.sharing.database.database import Database, DatabaseSession
-    from broker.sharing.database.sessions import Lane
+    from broker.sharing.database.database import Database
+    from broker.sharing.database.sessions import DatabaseSession, Lane
     from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from broker.core.message.rows import Rows
     from broker.core.queues.unit import Unit
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
     from broker.storage.store import Done
 

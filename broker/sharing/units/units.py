@@ -11,7 +11,7 @@ from broker.core.prepared import branches
 from broker.core.queues.unit import COMMITTING
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQCC, MQRC
-from broker.sharing.database.database import OutcomeUnknownError
+from broker.sharing.database.errors import OutcomeUnknownError
 from broker.sharing.puts.put_batch import QueueFullError
 from broker.sharing.puts.puts import write_puts
 from broker.sharing.units.mixed import Mixed, written
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from broker.core.prepared.branches import PreparedBranch
     from broker.core.queues.unit import SharedPart, Unit
     from broker.engine.calls.call_order import CallOrder
-    from broker.sharing.database.database import DatabaseSession
-    from broker.sharing.database.sessions import Lane
+    from broker.sharing.database.sessions import DatabaseSession, Lane
     from broker.sharing.members.group_member import GroupMember
     from broker.storage.store import Done
 
