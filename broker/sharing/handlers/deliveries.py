@@ -35,8 +35,7 @@ from broker.mqi.reasons import MQRC
 from broker.sharing.database.errors import OutcomeUnknownError
 from broker.sharing.gets.pages import first_messages
 from broker.sharing.gets.serving import Serving
-from broker.sharing.puts.put_batch import QueueFullError
-from broker.sharing.puts.puts import tag_of, write_puts
+from broker.sharing.puts.writing import QueueFullError, tag_of, write_puts
 from broker.storage.store import StoreFailedError, StoreFullError
 
 if TYPE_CHECKING:
@@ -250,7 +249,7 @@ class SharedDeliveries:
 
             try:
                 await self._database.transact(
-                    lambda session: write_puts(self._member, session, unit, joined=True), restore
+                    lambda session: write_puts(self._database, session, unit, self._member.now(), joined=True), restore
                 )
             except (QueueFullError, OutcomeUnknownError, MQError) as error:
                 await self._refuse(ending, step)

@@ -55,7 +55,7 @@ async def write_keyed(member: GroupMember, conversation: Conversation, batch: Pu
             "SELECT * FROM find_key($1, $2, $3)", q_name, hashed, _unit(conversation, joined=joined)
         )
         if row is None:
-            place = await batch.write_in(session, (None, None))
+            place = await batch.write_in(session)
             if batch.mixed is not None:
                 raise MQError(
                     MQRC.OPTIONS_ERROR,
