@@ -85,7 +85,7 @@ class PageGets:
             seen, entries, chosen = found
             if seen.overdue:
                 await self._member.expiry.discard(queue)
-            if get.gone:
+            if get.abandoned:
                 return None
             if chosen is not None:
                 grant, rival = await self._give(queue, get, chosen, entries, now, patient=patient)
@@ -110,7 +110,7 @@ class PageGets:
         """
         seen = await page(session, queue, get.handle, get.request, now, after)
         entries = _on_shelf(get.handle, seen, passed, now)
-        chosen = None if get.gone else self._choose(queue, get, entries, now)
+        chosen = None if get.abandoned else self._choose(queue, get, entries, now)
         if chosen is not None and seen.last is not None and chosen.entry.key > seen.last:
             chosen = None  # another may come before it
         if chosen is not None and not await fill(session, queue, chosen.outline.entries):
@@ -163,7 +163,7 @@ class PageGets:
                 return None, True
         elif chosen.outline.locks and not await self._lock(queue, get, chosen, now, patient=patient):
             return None, True
-        if get.gone:
+        if get.abandoned:
             await self._undo(queue, get, chosen, joined, token)
             return None, False
         before = get.handle.position.locked
