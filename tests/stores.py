@@ -51,12 +51,12 @@ async def settled(store: LogStore) -> None:
     while quiet < 3:
         assert store._worker is not None
         await store._worker.perform(lambda: None)
-        await store._upkeep.database.perform(lambda _: None)
-        quiet = 0 if store._upkeep._working and not store._upkeep._carrying.stopped else quiet + 1
+        await store._keeper.database.perform(lambda _: None)
+        quiet = 0 if store._keeper.working and not store._keeper._carrying.stopped else quiet + 1
 
 
 async def carried_over(store: LogStore) -> None:
     """Have an open store carry over what its log has gathered, and what came meanwhile."""
     for _ in range(2):
-        store._upkeep._carry()
+        store._keeper.carry()
         await settled(store)

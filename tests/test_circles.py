@@ -22,7 +22,7 @@ TIES = {
     "broker/core/manager.py": 45,
     "broker/engine/conversation.py": 47,
     "broker/engine/manager.py": 44,
-    "broker/sharing/members/group_member.py": 39,
+    "broker/sharing/members/group_member.py": 40,
 }
 """Modules whose work is to tie others together, and the most modules of the product that each imports."""
 

@@ -84,9 +84,7 @@ def test_the_page_of_cases_leads_from_each_number_to_its_tests() -> None:
 
 
 def test_the_journal_and_its_page_have_the_same_rules() -> None:
-    listed = re.findall(
-        r"^(\d+)\. ", (ROOT / "broker" / "engine" / "journal" / "journal.py").read_text("utf-8"), re.MULTILINE
-    )
+    listed = re.findall(r"^(\d+)\. ", (ROOT / "broker/engine/journal/journal.py").read_text("utf-8"), re.MULTILINE)
     on_the_page = [each for each in cases_page.entries() if each.startswith("journal rule")]
     assert [f"journal rule {number}" for number in listed] == on_the_page
 

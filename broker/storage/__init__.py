@@ -4,7 +4,7 @@ It holds no rule of a queue. What whoever writes a store of their own needs is e
 have a store each.
 
 Rooms: `disk` (the operating system), `log` (the journal), `snapshot` (the SQLite database behind it), `tools` (for
-administrators). `creation` and `start` open what lies in a directory, `upkeep` keeps it in order.
+administrators). `creation` and `start` open what lies in a directory, `snapshot_keeper` and `upkeep` keep it in order.
 """
 
 from broker.storage.store import DataDamagedError as DataDamagedError

@@ -10,8 +10,8 @@ What it promises, beyond the Store protocol:
 5. After any other error the outcome is unknown (journal rule 7): nothing more is written, everything later fails, and
    the files are left as they are. The next start reads what the medium has, and writes that anew.
 
-Who does what: `broker.storage.start` opens, `broker.storage.log.writer` writes batches, `broker.storage.upkeep` keeps
-the snapshot behind them.
+Who does what: `broker.storage.start` opens, `broker.storage.log.writer` writes batches,
+`broker.storage.snapshot_keeper` keeps the snapshot behind them, `broker.storage.upkeep` acts on time.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from broker.storage.log.pace import Pace
 from broker.storage.log.writer import Writer
 from broker.storage.snapshot.database import FIRST_KEY
 from broker.storage.snapshot.delta import Delta
+from broker.storage.snapshot_keeper import SnapshotKeeper
 from broker.storage.start import open_store
 from broker.storage.store import BackupFailedError, DataDamagedError, Rows, Store, StoreFailedError, StoreFullError
 from broker.storage.tools.backup import StoreBackup
@@ -79,6 +80,7 @@ class LogStore(Store):
         self._worker: DiskThread | None = None
         self._opened: StartedStore | None = None
         self._writer: Writer
+        self._keeper: SnapshotKeeper
         self._upkeep: Upkeep
         self._failure: StoreFailedError | None = None
         self._watcher: Callable[[StoreFailedError], None] | None = None
@@ -104,9 +106,10 @@ class LogStore(Store):
                 logger.info("sqlite path=%s: %s", self._disk.path, note)
             pace = Pace(adaptive=self._settings.inline == ADAPTIVE and not self._warnings)
             self._writer = Writer(opened.log, worker, pace, self._clock, self._fail)
-            self._upkeep = Upkeep(self._disk, worker, self._clock, opened, self._ballast_bytes, self._fail)
-            self._writer.keeper, self._upkeep.writer = self._upkeep, self._writer
-            self._opened = opened._replace(delta=Delta())  # the upkeep has it, until it is carried over
+            self._keeper = SnapshotKeeper(self._disk, self._clock, opened, self._ballast_bytes, self._fail)
+            self._writer.keeper, self._keeper.writer = self._keeper, self._writer
+            self._upkeep = Upkeep(worker, self._clock, opened.manifest, self._keeper, self._fail)
+            self._opened = opened._replace(delta=Delta())  # the keeper has it, until it is carried over
             del opened
             await self._upkeep.open()
         except BaseException:
@@ -121,8 +124,8 @@ class LogStore(Store):
         """
         self._use()
         async with self._upkeep.standing_still() as delta:
-            snapshot = self._upkeep.snapshot
-            kept = await self._upkeep.database.perform(snapshot.load_objects)
+            snapshot = self._keeper.snapshot
+            kept = await self._keeper.database.perform(snapshot.load_objects)
             objects = {(each.space, each.name): each for each in kept} | delta.objects
             found = [objects[key] for key in sorted(objects)]
             high_water = max(snapshot.tally.high_water, delta.high_water)
@@ -132,9 +135,9 @@ class LogStore(Store):
         """All keys of puts; raises StoreUnusableError when one is not what was written."""
         self._use()
         async with self._upkeep.standing_still() as delta:
-            snapshot = self._upkeep.snapshot
+            snapshot = self._keeper.snapshot
             after = FIRST_KEY
-            while page := await self._upkeep.database.perform(
+            while page := await self._keeper.database.perform(
                 partial(snapshot.load_keys, after=after, limit=LOAD_CHUNK)
             ):
                 after = page[-1][:2]
@@ -167,7 +170,7 @@ class LogStore(Store):
 
     async def _load(self, delta: Delta) -> AsyncIterator[list[MessageRow]]:
         """All messages: those of the snapshot, as the log has left them, and those of the log in their places."""
-        snapshot = self._upkeep.snapshot
+        snapshot = self._keeper.snapshot
         changed = bool(delta.removals or delta.counters or delta.held or delta.placed or delta.handled)
         new = iter(sorted(delta.inserts))
         upcoming = next(new, None)
@@ -190,7 +193,7 @@ class LogStore(Store):
         """The messages of the snapshot, a page after the other, with the sums of their checks; the last is empty. The
         next is read while one is used.
         """
-        database, snapshot = self._upkeep.database, self._upkeep.snapshot
+        database, snapshot = self._keeper.database, self._keeper.snapshot
         read = partial(snapshot.load_messages, limit=LOAD_CHUNK)
         reading = asyncio.ensure_future(database.perform(partial(read, after=-1)))
         try:
@@ -227,7 +230,7 @@ class LogStore(Store):
         found: dict[int, bytes] = {}
         wanted: list[int] = []
         for id in ids:
-            data = self._upkeep.row_data(id)
+            data = self._keeper.row_data(id)
             if data is None:
                 wanted.append(id)
             else:
@@ -238,8 +241,8 @@ class LogStore(Store):
         elif not wanted:
             loop.call_soon(done, found, None)
         else:
-            reading = _Reading(self._upkeep.snapshot, wanted, found, done)
-            self._upkeep.database.submit(reading.work, reading.ended)
+            reading = _Reading(self._keeper.snapshot, wanted, found, done)
+            self._keeper.database.submit(reading.work, reading.ended)
 
     async def backup(self, path: Path) -> None:
         """Make a copy of the store in the directory `path`, which is new or empty; a store opened there has all that
@@ -252,7 +255,7 @@ class LogStore(Store):
         if self._backup is not None or self._failure is not None:
             raise BackupFailedError.at(path, self._failure or "another backup is being made")
         _check_place(path, self._disk.path)
-        self._backup = StoreBackup(self._upkeep, opened.manifest.current, SystemDisk(path))
+        self._backup = StoreBackup(self._keeper, opened.manifest.current, SystemDisk(path))
         try:
             await self._backup.run()
         finally:
@@ -287,12 +290,12 @@ class LogStore(Store):
         opened = self._opened
         if opened is None:
             return self._last_status
-        path = self._upkeep.snapshot.path
+        path = self._keeper.snapshot.path
         found = self._disk.identity(path.name)
         return {
             "file": str(path),
             "bytes": found.size if found else 0,
-            **self._upkeep.status(),
+            **self._keeper.status(),
             "way": opened.log.way,
             "log_bytes_max": opened.log.capacity_bytes,
             "writes_on_loop": self._writer.inline_writes,

@@ -22,8 +22,8 @@ from broker.storage.snapshot.carry_over import CarryOver
 from broker.storage.snapshot.checks import Checks, Tally
 from broker.storage.snapshot.database import Snapshot
 from broker.storage.snapshot.delta import Delta
+from broker.storage.snapshot_keeper import SnapshotKeeper
 from broker.storage.store import Rows
-from broker.storage.upkeep import Upkeep
 from tests.disk import sqlite_vfs
 from tests.disk.machine import Machine
 from tests.disk.simulated import BufferedFile, DirectFile, SimulatedDisk
@@ -240,7 +240,7 @@ def slots_by_parity() -> AbstractContextManager[None]:
 
 def two_in_flight() -> AbstractContextManager[None]:
     """The records of a batch in two halves are on their way together, and reach the medium in any order."""
-    write, settle = Log.write, Upkeep.settled
+    write, settle = Log.write, SnapshotKeeper.settled
 
     def halves(self: Log, payload: bytes) -> None:
         rows = record.unpack(memoryview(payload))
@@ -259,11 +259,11 @@ def two_in_flight() -> AbstractContextManager[None]:
         self._block, self.number = after, number + 2
         self._highest[self._file] = self.number
 
-    def settled(self: Upkeep, rows: Rows, size: int) -> None:
+    def settled(self: SnapshotKeeper, rows: Rows, size: int) -> None:
         settle(self, rows, size)
-        self._number = self._log.number
+        self.number = self._log.number
 
-    return _patched((Log, "write", halves), (Upkeep, "settled", settled))
+    return _patched((Log, "write", halves), (SnapshotKeeper, "settled", settled))
 
 
 def reuse_after_commit() -> AbstractContextManager[None]:

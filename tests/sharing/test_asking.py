@@ -11,7 +11,7 @@ import pytest
 from broker.engine.calls.gets import GetCall
 from broker.engine.conversation import Conversation
 from broker.mqi import MQGMO, MQRC, MQError
-from broker.sharing.database.database import OutcomeUnknownError
+from broker.sharing.database.errors import OutcomeUnknownError
 from broker.storage.store import StoreFailedError, StoreFullError
 from tests.conformance.expect import ALL, drained, reason_of
 from tests.sharing.members import Members

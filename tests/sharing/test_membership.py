@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-    from broker.sharing.database.database import Database, DatabaseSession
+    from broker.sharing.database.database import Database
+    from broker.sharing.database.sessions import DatabaseSession
     from tests.sharing.database import GroupDatabase
 
 pytestmark = pytest.mark.postgres

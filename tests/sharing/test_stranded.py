@@ -17,7 +17,7 @@ import pytest
 from broker.engine.shared_queues import GroupError
 from broker.mqi import MQGMO, MQRC
 from broker.mqi.errors import MQError
-from broker.sharing.database.database import OutcomeUnknownError
+from broker.sharing.database.errors import OutcomeUnknownError
 from tests.conformance.expect import ALL, drained, fails
 from tests.sharing.members import Members
 from tests.sharing.released import ReleasedGroup

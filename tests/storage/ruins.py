@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log.manifest import newest, read_slots
+from broker.storage.snapshot_keeper import CHANGE_BYTES
 from broker.storage.start import read_log
-from broker.storage.upkeep import CHANGE_BYTES
 from tests.storage.history import History
 from tests.storage.samples import contents
 from tests.stores import log_store, settled

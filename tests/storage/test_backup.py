@@ -168,12 +168,12 @@ async def test_a_directory_that_is_not_empty_is_left_alone(store: LogStore, hist
 
 
 async def test_the_database_stays_the_one_that_it_is_while_it_is_copied(store: LogStore, history: History) -> None:
-    upkeep = store._upkeep
+    keeper = store._keeper
     for lent in (True, False):
-        await upkeep.carry_over()
-        upkeep.lent, upkeep._may_have_shrunk = lent, True
-        upkeep._shrink()
-        assert upkeep._shrinking.running != lent
+        await keeper.carry_over()
+        keeper.lent, keeper._may_have_shrunk = lent, True
+        keeper.shrink()
+        assert keeper.shrinking.running != lent
 
 
 async def test_there_is_one_backup_at_a_time(store: LogStore, history: History, tmp_path: Path) -> None:
@@ -275,11 +275,11 @@ async def test_a_copy_that_outgrows_the_disk_ends_the_backup_and_nothing_else(
 async def test_a_store_that_has_no_room_to_carry_over_cannot_be_copied(
     store: LogStore, history: History, tmp_path: Path
 ) -> None:
-    await store._upkeep.database.perform(lambda db: db.execute("PRAGMA max_page_count = 1").fetchall())
+    await store._keeper.database.perform(lambda db: db.execute("PRAGMA max_page_count = 1").fetchall())
     with pytest.raises(StoreFullError, match=r"no backup in .*copy: there is no room"):
         await store.backup(tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
-    await store._upkeep.database.perform(lambda db: db.execute("PRAGMA max_page_count = 1000000").fetchall())
+    await store._keeper.database.perform(lambda db: db.execute("PRAGMA max_page_count = 1000000").fetchall())
     await store.backup(tmp_path / "copy")
     assert await contents_of(tmp_path / "copy") == history.after(100)
 
@@ -291,7 +291,7 @@ async def test_a_backup_that_is_cancelled_leaves_nothing(
     monkeypatch.setattr(backups, "RUN_PAGES", 1)
     copying = asyncio.create_task(store.backup(tmp_path / "copy"))
     for _ in range(turns):
-        await store._upkeep.database.perform(lambda _: None)
+        await store._keeper.database.perform(lambda _: None)
     copying.cancel()
     with suppress(asyncio.CancelledError):
         await copying
@@ -346,7 +346,7 @@ async def test_a_store_that_is_closed_breaks_its_backup_off(
     copying = asyncio.create_task(store.backup(tmp_path / "copy"))
     await asyncio.sleep(0)
     for _ in range(turns):
-        await store._upkeep.database.perform(lambda _: None)
+        await store._keeper.database.perform(lambda _: None)
     await store.close()
     try:
         await copying

@@ -252,7 +252,7 @@ async def test_what_the_log_held_at_the_start_is_let_go_when_it_is_carried_over(
     await disk_store.write(batch(1))
     killed = log_store(as_killed(tmp_path / "data", tmp_path / "killed"))
     await killed.open()
-    first = weakref.ref(killed._upkeep.delta)
+    first = weakref.ref(killed._keeper.delta)
     found = first()
     assert found is not None
     assert len(found.inserts) == 10
@@ -342,8 +342,8 @@ async def test_a_load_waits_for_a_carry_over_that_runs(disk_store: LogStore) -> 
         await disk_store.write(batch(number))
     await disk_store.write(Rows(objects=[ORDERS], high_water=9))
     for _ in range(3):
-        disk_store._upkeep._carry()
-        assert disk_store._upkeep._carrying.running
+        disk_store._keeper.carry()
+        assert disk_store._keeper._carrying.running
         found = await contents(disk_store)
         assert (len(found.messages), found.objects, found.high_water) == (50, [ORDERS], 9)
         await disk_store.write(Rows(backouts=[(1000, 1)]))
@@ -601,7 +601,7 @@ async def test_data_is_read_from_the_log_and_from_the_snapshot_at_once(disk_stor
     await disk_store.write(batch(1, 3))
     await carried_over(disk_store)
     await disk_store.write(batch(2, 3))
-    disk_store._upkeep._carry()
+    disk_store._keeper.carry()
     await disk_store.write(batch(3, 3))
     ids = [1000, 1002, 2001, 3000]
     assert await disk_store.read_data(ids) == dict.fromkeys(ids, b"x" * 2000)

@@ -74,7 +74,7 @@ def hang(may_end: threading.Event) -> None:
 
 
 def snap(store: LogStore) -> int:
-    return store._upkeep._log.snap
+    return store._keeper._log.snap
 
 
 # When a carry-over comes
@@ -118,7 +118,7 @@ async def test_memory_goes_back_when_no_batch_comes_once_for_what_a_start_or_a_c
 
 async def test_a_file_that_is_full_is_carried_over_while_batches_go_on(disk_store: LogStore) -> None:
     number = 0
-    while not disk_store._upkeep._carrying.running:
+    while not disk_store._keeper._carrying.running:
         number += 1
         await disk_store.write(batch(number))
     await disk_store.write(batch(number + 1))
@@ -131,7 +131,7 @@ async def test_what_comes_while_it_runs_is_carried_over_when_it_is_worth_it(
 ) -> None:
     monkeypatch.setattr(upkeep, "IDLE_BYTES", 10 * KIB)
     await disk_store.write(batch(1))
-    disk_store._upkeep._carry()
+    disk_store._keeper.carry()
     await disk_store.write(batch(2))
     await passed(disk_store, clock, 0.5)
     assert snap(disk_store) == 2
@@ -140,7 +140,7 @@ async def test_what_comes_while_it_runs_is_carried_over_when_it_is_worth_it(
 async def test_the_files_of_the_log_are_written_over_only_when_the_snapshot_has_them(disk_store: LogStore) -> None:
     """Invariant L5, log case 17: a carry-over that hangs, the log full; what waits is written in order afterwards."""
     may_end = threading.Event()
-    disk_store._upkeep.database.submit(lambda _: hang(may_end), lambda _: None)
+    disk_store._keeper.database.submit(lambda _: hang(may_end), lambda _: None)
     answers = Answers(disk_store)
     for number in range(1, 60):
         answers.submit(number)
@@ -202,7 +202,7 @@ async def test_a_batch_that_no_file_can_hold_goes_to_the_snapshot(disk_store: Lo
     await settled(disk_store)
     assert answers.order == list(range(1, 10))
     assert set(answers.errors.values()) == {None}
-    assert disk_store._upkeep._log.number == disk_store._upkeep._number == 9
+    assert disk_store._keeper._log.number == disk_store._keeper.number == 9
     assert await disk_store.read_data([3, 7]) == {3: b"l" * size, 7: b"l" * size}
     assert len((await reopened(disk_store)).messages) == 3 + 6 * 10
 
@@ -218,7 +218,7 @@ async def test_a_batch_that_fills_a_file_to_the_last_block_and_one_byte_more(
     assert len(pack(Rows(inserts=[row]))) == payload + more
     for _ in range(3):  # into the file that is in use, and as the turn comes
         await disk_store.write(Rows(inserts=[row]))
-        assert (snap(disk_store) == disk_store._upkeep._number) is straight
+        assert (snap(disk_store) == disk_store._keeper.number) is straight
         await disk_store.write(Rows(inserts=[message(2)]))
         assert (await reopened(disk_store)).messages == [row, message(2)]
         await disk_store.write(Rows(removals=[1, 2]))
@@ -244,7 +244,7 @@ async def test_the_store_fails_while_a_batch_is_on_its_way_to_the_snapshot(
 
 async def test_the_manifest_learns_how_far_the_log_reaches(disk_store: LogStore, clock: VirtualClock) -> None:
     """log rule 5: after 0.1 s of rest, and once a second under load."""
-    manifest = disk_store._upkeep._manifest
+    manifest = disk_store._keeper._manifest
     await disk_store.write(Rows(inserts=[message(1)]))
     assert manifest.current.durable == 0
     await passed(disk_store, clock, 0.3)
@@ -388,7 +388,7 @@ async def test_bodies_are_read_while_another_program_has_the_database_locked(sto
     await carried_over(store)
     await store.write(batch(2))
     with another_program(store, "BEGIN IMMEDIATE") as other:
-        store._upkeep._carry()
+        store._keeper.carry()
         assert await store.read_data([1000, 2000]) == {1000: b"x" * 2000, 2000: b"x" * 2000}
         other.execute("ROLLBACK")
 
@@ -469,7 +469,7 @@ async def test_claims_of_what_is_in_the_snapshot_are_carried_over_before_they_ne
         await disk_store.write(batch(number, count=100, size=10))
     await carried_over(disk_store)
     ids = [row.id for number in (1, 2, 3) for row in batch(number, count=100).inserts]
-    limit = disk_store._upkeep._changes_max * 3
+    limit = disk_store._keeper._changes_max * 3
     await disk_store.write(Rows(held=[Numbering(20, 1, ids[: limit - 1])]))
     await settled(disk_store)
     assert snap(disk_store) == 3
@@ -531,9 +531,9 @@ async def test_removals_behind_a_record_that_is_being_written_are_not_refused(di
     disk_store._writer._pace.took(1.0, 0.0)  # so that it goes to the thread
     answers.submit(1, Rows(removals=[1000]))
     answers.submit(2, Rows(removals=[1001]))
-    disk_store._upkeep._carry()
-    while disk_store._upkeep._carrying.running:
-        await disk_store._upkeep.database.perform(lambda _: None)
+    disk_store._keeper.carry()
+    while disk_store._keeper._carrying.running:
+        await disk_store._keeper.database.perform(lambda _: None)
     assert answers.order == []
     may_end.set()
     await settled(disk_store)
@@ -734,7 +734,7 @@ async def filled_and_drained(store: LogStore, left: int) -> None:
 async def shrunk(store: LogStore, clock: VirtualClock) -> None:
     """Let no batch come for a while, and what follows from that end."""
     await clock.advance(0.25)
-    task = store._upkeep._shrinking._task
+    task = store._keeper.shrinking._task
     if task is not None:
         await task
     await settled(store)
@@ -775,7 +775,7 @@ async def test_batches_and_reads_go_on_while_it_is_written_anew_and_nothing_is_c
         return verify(self, db)
 
     monkeypatch.setattr(Snapshot, "verify", slow)
-    before, carried = snap(disk_store), disk_store._upkeep._carrying
+    before, carried = snap(disk_store), disk_store._keeper._carrying
     await clock.advance(0.25)
     await begun.wait()
     answers = Answers(disk_store)
@@ -788,8 +788,8 @@ async def test_batches_and_reads_go_on_while_it_is_written_anew_and_nothing_is_c
     assert 15 < len(answers.order) < 40
     assert (snap(disk_store), carried.running) == (before, False)
     may_end.set()
-    assert disk_store._upkeep._shrinking._task is not None
-    await disk_store._upkeep._shrinking._task
+    assert disk_store._keeper.shrinking._task is not None
+    await disk_store._keeper.shrinking._task
     for _ in range(5):
         await settled(disk_store)
     assert answers.order == list(range(50, 90))
@@ -868,7 +868,7 @@ async def test_a_stop_while_it_is_written_anew(
     await filled_and_drained(disk_store, left=5)
     threads = threading.enumerate()
     await clock.advance(0.25)
-    assert disk_store._upkeep._shrinking.running
+    assert disk_store._keeper.shrinking.running
     if not orderly:
         disk_store._fail(StoreFailedError("injected"))
     await disk_store.close()

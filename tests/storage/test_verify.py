@@ -318,7 +318,7 @@ def test_a_log_that_changes_what_the_database_lacks_is_told(tmp_path: Path, rows
         store = log_store(tmp_path / "written")
         await store.open()
         await store.write(Rows(inserts=[message(1)]))
-        await store._upkeep.carry_over()
+        await store._keeper.carry_over()
         await store.write(rows)
         shutil.copytree(tmp_path / "written", tmp_path / "data")
         await store.close()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from broker.core.claims.claiming import Limits
     from broker.core.message.entry import Entry
     from broker.interface.claims.claims import ConsumerState
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
 
 
 _UUID: Final = "SELECT uuid FROM consumer WHERE name = $1"

@@ -14,7 +14,7 @@ from broker.sharing.claims.prepared_rows import units_of
 from broker.sharing.database.rows import ARRIVAL, COLUMNS, entry_of
 
 if TYPE_CHECKING:
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 FIELDS: Final = ("generation", "lineage", "base", "acknowledged", "pinned", "next", "since", "turn")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from broker.core.message.entry import Entry
     from broker.interface.claims.claims import BrowseSelection
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 _READABLE: Final = "state = ANY ('{1,2,3}')"

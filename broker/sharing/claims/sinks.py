@@ -28,7 +28,7 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.sharing.claims.prepared_rows import begin_unit, keep_piece, name_of, sink_of, sinks_of, units_of
 from broker.sharing.database.rows import COLUMNS, entry_of
-from broker.sharing.puts.put_batch import QueueFullError, limited, put_messages
+from broker.sharing.puts.writing import QueueFullError, limited, put_messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from broker.core.prepared.staging import StagedPiece
     from broker.core.prepared.unit import UnitName
     from broker.core.queues.shared_queue import SharedQueue
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ class GroupSinks:
             staging.freeze(now)
         entries = staging.settle(written=True)
         if entries:
-            await put_messages(session, (None, None), entries, (None, None), now, prepared=id)
+            await put_messages(session, entries, now, prepared=id)
         await keep_piece(session, unit, entries)
 
     # Publishing

@@ -1,4 +1,4 @@
-"""The transactions of one member in the database of its group, and what errors mean to a program.
+"""The transactions of one member in the database of its group.
 
 Every writing transaction begins with the fence: this member, in this life of it, may still write (queue-sharing rule
 10.3.1). One that the database gives up for others' sake (40001, 40P01), or whose session is lost before it was
@@ -20,24 +20,14 @@ import asyncpg
 
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
+from broker.sharing.database.errors import AGAIN, FENCED, LOST, OutcomeUnknownError, mq_error_of, sqlstate_of
 from broker.sharing.database.flushes import Flushes
 from broker.sharing.database.schema import released
-from broker.sharing.database.sessions import (
-    CONNECT_SECONDS,
-    RECOVERY,
-    DatabaseSession,
-    Lane,
-    Lanes,
-    SessionFigures,
-    unreachable,
-)
+from broker.sharing.database.sessions import CONNECT_SECONDS, RECOVERY, DatabaseSession, Lane, Lanes, SessionFigures
 from broker.sharing.members.lease_times import LeaseTimes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-
-
-__all__ = ["LOST", "Database", "DatabaseSession", "OutcomeUnknownError", "column", "meaning"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,53 +39,8 @@ ATTEMPTS: Final = 5
 SETTLE_SECONDS: Final = 30.0
 """The time to find out the outcome of a transaction, before it is said to be unknown."""
 
-FENCED: Final = "EM003"
-"""The SQLSTATE where this life of the member is over (`fence` in the schema)."""
-
 _OVER: Final = "the queue manager has lost its queue-sharing group, and joined it again, meanwhile"
 _PAUSE_SECONDS: Final = 0.1
-
-_AGAIN: Final = ("40001", "40P01")  # serialization_failure, deadlock_detected
-_MEANINGS: Final = {
-    FENCED: MQRC.CF_NOT_AVAILABLE,
-    "EM006": MQRC.CF_NOT_AVAILABLE,  # a unit of work would leave messages behind
-    "EM007": MQRC.CF_NOT_AVAILABLE,  # somebody else has taken a recovery over, its owner perhaps
-    "EM042": MQRC.OBJECT_IN_USE,
-    "EM005": MQRC.BACKED_OUT,  # the unit of work has been ended by a peer
-    "EM053": MQRC.Q_FULL,
-    "EM055": MQRC.Q_NOT_EMPTY,
-    "EM349": MQRC.CF_STRUC_ERROR,
-    "55P03": MQRC.CF_STRUC_IN_USE,  # lock_not_available
-    "57014": MQRC.CF_STRUC_IN_USE,  # query_canceled: a timeout
-    "53100": MQRC.STORAGE_MEDIUM_FULL,  # disk_full
-    "42501": MQRC.CF_STRUC_AUTH_FAILED,  # insufficient_privilege
-}
-LOST: Final = (
-    asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError, asyncpg.OperatorInterventionError,
-    asyncpg.InternalClientError,
-)  # fmt: skip
-"""Errors of a session that is lost, or where no other can be had. The last is, where the server has said that it
-ends the session, and has not closed it yet.
-"""
-
-
-class OutcomeUnknownError(Exception):
-    """The session was lost while the transaction was being committed, and the database is out of reach: it may have
-    been, or not. `transaction`: its lane and its number there, where it may be under way still (`settle_turn` in the
-    schema).
-    """
-
-    def __init__(self, why: str, transaction: tuple[int, int] | None = None) -> None:
-        super().__init__(why)
-        self.transaction = transaction
-
-
-class StaleError(MQError):
-    """A call relied on a definition of which there is a newer version. It is made again when that is known."""
-
-
-class OvertakenError(MQError):
-    """Another member has changed a definition in between."""
 
 
 class _MaybeMadeError(Exception):
@@ -284,9 +229,7 @@ class Database:
         except BaseException:
             restore()
             raise
-        raise MQError(
-            MQRC.CF_STRUC_IN_USE, f"others have kept this call from being made {ATTEMPTS} times: make it again"
-        )
+        raise _kept_away()
 
     async def _attempt(self, lane: Lane, make: Callable[[Lane], Awaitable[T]]) -> T:
         lane.sequence += 2
@@ -298,7 +241,7 @@ class Database:
                 raise _NotMadeError("the session was lost") from lost
             result = lost.result
         except (asyncpg.PostgresError, *LOST) as error:
-            if getattr(error, "sqlstate", None) in _AGAIN or _is_lost(lane, error):
+            if sqlstate_of(error) in AGAIN or _is_lost(lane, error):
                 raise _NotMadeError(str(error)) from error
             raise self._reported(error) from error
         if lane.lasting:
@@ -319,9 +262,9 @@ class Database:
 
     def _reported(self, error: BaseException) -> MQError:
         """Return the error as a program is told it; end this life if the error says that it is over."""
-        if getattr(error, "sqlstate", None) == FENCED:
+        if sqlstate_of(error) == FENCED:
             self.over("a peer has taken over")
-        return meaning(error)
+        return mq_error_of(error)
 
     async def _was_made(self, lane: Lane) -> bool:
         """True if the last transaction of a lane, whose session is lost, was made. If it was not made it never will be:
@@ -339,7 +282,7 @@ class Database:
                 made = await lane.session.fetchval("SELECT settle_turn($1, $2)", lane.number, lane.sequence)
             except (MQError, asyncpg.PostgresError, *LOST) as error:
                 lane.drop()
-                if getattr(error, "sqlstate", None) == FENCED or anyio.current_time() > until:
+                if sqlstate_of(error) == FENCED or anyio.current_time() > until:
                     raise OutcomeUnknownError("the database cannot be reached", (lane.number, lane.sequence)) from error
                 await anyio.sleep(_PAUSE_SECONDS)
             else:
@@ -369,13 +312,11 @@ class Database:
                         await self._flushes.flush(lane)
                     return found
                 except (asyncpg.PostgresError, *LOST) as error:
-                    if getattr(error, "sqlstate", None) not in _AGAIN and not _is_lost(lane, error):
+                    if sqlstate_of(error) not in AGAIN and not _is_lost(lane, error):
                         raise self._reported(error) from error
                     self.figures.retries += 1
                     await lane.renew()
-        raise MQError(
-            MQRC.CF_STRUC_IN_USE, f"others have kept this call from being made {ATTEMPTS} times: make it again"
-        )
+        raise _kept_away()
 
     @asynccontextmanager
     async def look(self) -> AsyncIterator[DatabaseSession]:
@@ -385,7 +326,7 @@ class Database:
                 yield lane.session
             except (asyncpg.PostgresError, *LOST) as error:
                 _is_lost(lane, error)
-                raise meaning(error) from error
+                raise mq_error_of(error) from error
 
 
 async def _roll_back(lane: Lane) -> None:
@@ -409,29 +350,13 @@ def _is_lost(lane: Lane, error: BaseException) -> bool:
     return False
 
 
+def _kept_away() -> MQError:
+    return MQError(MQRC.CF_STRUC_IN_USE, f"others have kept this call from being made {ATTEMPTS} times: make it again")
+
+
 def _milliseconds(seconds: float) -> str:
     return f"{max(1, round(seconds * 1000))}ms"
 
 
 def _not_reported(why: str) -> None:
     """Nobody asks."""
-
-
-def meaning(error: BaseException) -> MQError:
-    """Return the MQError that an error of the database is to a program."""
-    sqlstate = getattr(error, "sqlstate", None)
-    if sqlstate == "EM041":
-        return StaleError(MQRC.OBJECT_CHANGED, str(error))
-    if sqlstate == "EM044":
-        return OvertakenError(MQRC.OBJECT_CHANGED, str(error))
-    reason = _MEANINGS.get(sqlstate or "")
-    if reason is not None:
-        return MQError(reason, str(error))
-    if isinstance(error, LOST):
-        return unreachable(error)
-    return MQError(MQRC.CF_NOT_AVAILABLE, f"the database of the group has failed: {error}")
-
-
-def column(rows: list[Any], name: str) -> list[Any]:
-    """One column of rows."""
-    return [row[name] for row in rows]

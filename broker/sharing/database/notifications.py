@@ -14,14 +14,14 @@ import asyncpg
 
 from broker.core.group_triggers import Arrival
 from broker.engine.mistakes import contained
-from broker.sharing.database.database import LOST
+from broker.sharing.database.errors import LOST
 from broker.sharing.definitions.orders import COMMANDS_CHANGED
 from broker.sharing.definitions.repository import OBJECTS_CHANGED
 from broker.sharing.igq.definitions import MEMBERS_CHANGED, hear_of_members
 from broker.sharing.puts.delays import DELAYED
 
 if TYPE_CHECKING:
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)

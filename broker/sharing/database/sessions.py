@@ -14,6 +14,7 @@ import asyncpg
 
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
+from broker.sharing.database.errors import unreachable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -182,8 +183,3 @@ class Lanes:
             lane.session = await self._connect()
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
             raise unreachable(error) from error
-
-
-def unreachable(error: BaseException) -> MQError:
-    """CF_NOT_AVAILABLE (2345) for a database that has not answered."""
-    return MQError(MQRC.CF_NOT_AVAILABLE, f"the database of the group cannot be reached: {str(error) or 'no answer'}")

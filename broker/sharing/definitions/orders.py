@@ -20,13 +20,13 @@ from broker.engine.admin.scripts import ScriptCall
 from broker.engine.jobs.jobs import Job
 from broker.mqi.errors import MQError
 from broker.mqi.replies import CommandReply
-from broker.sharing.database.database import OutcomeUnknownError
+from broker.sharing.database.errors import OutcomeUnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from broker.commands.requests import ScopedRequest
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)

@@ -19,13 +19,14 @@ from broker.core.names.definitions import GROUP, GROUP_VERSION, SHARED, Define, 
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.sharing.database.database import ATTEMPTS, OvertakenError, StaleError
+from broker.sharing.database.database import ATTEMPTS
+from broker.sharing.database.errors import OvertakenError, StaleError
 
 if TYPE_CHECKING:
     from broker.core.manager import Manager
     from broker.core.names.definitions import Change
     from broker.engine.shared_queues import GroupWork
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
     from broker.storage.store import Done
 

@@ -15,7 +15,7 @@ from broker.commands.selection import generic_match
 from broker.mqi.replies import CommandReply
 
 if TYPE_CHECKING:
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 

@@ -1,12 +1,12 @@
 """Batched gets: one statement gives messages to all gets of this member that ask the same of a queue (queue-sharing
 rule 10.2.3).
 
-1. A round is one call of the database, `get_messages`: it fences, locks what comes first, marks each message with the
+1. A batch is one call of the database, `get_messages`: it fences, locks what comes first, marks each message with the
    unit of work of its get, or with a token alone, and counts. Nothing is changed in memory before it is committed: then
    the core grants the same messages, on a shelf that is made of just these.
-2. While a round for a key is under way, gets with the same key gather for the next: so they have their turns in
-   order. Batches of gets that do not wait may be two rounds: the database makes one while what the other was given is
-   granted here.
+2. One get leads a batch, for itself and those behind it. While it is under way, gets with the same key gather: then the
+   first of them leads the next, so they are served in order. Calls for many messages that do not wait may make two
+   batches at a time: the database makes one while what the other was given is granted here.
 3. What was given to a get that has ended meanwhile goes back, as if it had not been got.
 4. The mark of a get outside syncpoint is its outcome: the message is the getter's. The row goes later
    (`broker.sharing.gets.deferred_deletes`). Where the session was lost, tokens tell what was given (queue-sharing rule
@@ -26,7 +26,7 @@ from asyncpg.pgproto.pgproto import UUID
 from broker.core.queues.effects import Grant
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
-from broker.sharing.database.database import OutcomeUnknownError
+from broker.sharing.database.errors import OutcomeUnknownError
 from broker.sharing.database.rows import COLUMNS, entry_of
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from broker.sharing.members.group_member import GroupMember
 
 AT_ONCE: Final = 50
-"""So many gets are served by one statement, or a batch of gets that is one call."""
+"""The most gets that one statement serves, and the most messages that each of them asks for."""
 
-ROUNDS_AT_ONCE: Final = 2
-"""Of batches that ask one question."""
+BATCHES_AT_ONCE: Final = 2
+"""Of calls for many messages with the same key."""
 
 _GET: Final = "SELECT * FROM get_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
 _GIVEN: Final = (
@@ -54,57 +54,57 @@ _PLACE, _PERSISTENT = itemgetter("place"), itemgetter("persistent")
 _BYTES_MAX, _PATIENT = attrgetter("bytes_max"), attrgetter("patient")
 
 
-class _BatchLine:
-    """The gets that ask one question while rounds for it are under way."""
+class _Line:
+    """The gets with one key while batches of them are `under_way`: those that wait, each for its turn."""
 
     def __init__(self) -> None:
         self.under_way = 0
         self.waiting: deque[tuple[GetRequest, anyio.Event]] = deque()
-        self.served: set[GetRequest] = set()
 
 
 class BatchedGets:
-    """The rounds of one member."""
+    """The batched gets of one member."""
 
     def __init__(self, member: GroupMember) -> None:
         self._member = member
         self._database = member.database
-        self._lines: dict[GetKey, _BatchLine] = {}
+        self._lines: dict[GetKey, _Line] = {}
 
     async def ask(self, queue: SharedQueue, get: GetRequest, key: GetKey) -> None:
         """Let a get have what there is, `get.grants`; perhaps nothing. Raises what keeps the database from it."""
-        line = self._lines.setdefault(key, _BatchLine())
-        if line.under_way < (ROUNDS_AT_ONCE if get.count > 1 and not get.request.may_wait else 1):
+        line = self._lines.setdefault(key, _Line())
+        get.served = False
+        if line.under_way < (BATCHES_AT_ONCE if get.count > 1 and not get.request.may_wait else 1):
             line.under_way += 1
         else:
-            called = anyio.Event()
-            line.waiting.append((get, called))
-            await called.wait()
-            if get in line.served:
-                line.served.discard(get)
-                _raise(get)
-                return
-        gets, events = [get], []
-        while line.waiting and len(gets) < AT_ONCE:
-            other, event = line.waiting.popleft()
-            gets.append(other)
-            events.append(event)
-        try:
-            await self.serve(queue, key, gets)
-        except MQError as error:
-            for each in gets:
-                each.error = each.error or error
-        finally:
-            line.served.update(gets[1:])
-            for event in events:
-                event.set()
-            if line.waiting:
-                line.waiting.popleft()[1].set()  # it leads the next round, and is not among those served
-            else:
-                line.under_way -= 1
-                if not line.under_way:
-                    del self._lines[key]
-        _raise(get)
+            turn = anyio.Event()
+            line.waiting.append((get, turn))
+            await turn.wait()
+        if not get.served:
+            followers = [line.waiting.popleft() for _ in range(min(len(line.waiting), AT_ONCE - 1))]
+            gets = [get, *[follower for follower, _ in followers]]
+            try:
+                await self.serve(queue, key, gets)
+            except MQError as error:
+                for each in gets:
+                    each.error = each.error or error
+            finally:
+                for follower, turn in followers:
+                    follower.served = True
+                    turn.set()
+                self._end_batch(key, line)
+        if get.error is not None and not get.grants:
+            raise get.error
+
+    def _end_batch(self, key: GetKey, line: _Line) -> None:
+        """Let the first of those that still wait lead the next batch."""
+        if line.waiting:
+            _, turn = line.waiting.popleft()
+            turn.set()
+        else:
+            line.under_way -= 1
+            if not line.under_way:
+                del self._lines[key]
 
     async def serve(self, queue: SharedQueue, key: GetKey, gets: Sequence[GetRequest]) -> None:
         """Give what comes first to those who ask for it, in their order."""
@@ -189,7 +189,7 @@ class BatchedGets:
         unclaimed, entries = [], []
         for row in given:
             get, token = slots[row["number"] - 1], tokens[row["number"] - 1]
-            if get.gone:
+            if get.abandoned:
                 unclaimed.append((get, token))
             else:
                 entries.append((get, token, entry_of(queue, row)))
@@ -234,8 +234,3 @@ def _tokens(count: int) -> list[UUID]:
 
 def _nothing() -> None:
     """Nothing was changed in memory."""
-
-
-def _raise(get: GetRequest) -> None:
-    if get.error is not None and not get.grants:
-        raise get.error

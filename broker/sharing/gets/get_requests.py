@@ -1,19 +1,18 @@
-"""A get on a shared queue on its way: who asks, and the words in which the database is asked for it."""
+"""A get on a shared queue on its way, and the terms in which the database is asked for it."""
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID, uuid4
 
-from broker.core.queues.shelf.selection import IF_PERSISTENT, NEVER
-from broker.core.queues.shelf.views import ANY, PART, START
+from broker.core.queues.shelf.selection import IF_PERSISTENT, NEVER, Request
 
 if TYPE_CHECKING:
     from typing import Any
 
     from broker.core.queues.effects import Grant
     from broker.core.queues.handles import Handle
-    from broker.core.queues.shelf.selection import Request
     from broker.engine.conversation import Conversation
     from broker.interface.port import Call
     from broker.mqi.errors import MQError
@@ -21,10 +20,16 @@ if TYPE_CHECKING:
 UNLIMITED: Final = 1 << 62
 """Bytes of data that no answer comes to."""
 
+_FIELDS: Final = attrgetter(
+    "item", "token", "group_id", "msg_seq_number", "offset", "selector", "unmarked_by", "start", "whole", "after"
+)
+_NO_FIELDS: Final = _FIELDS(Request())
+"""All by which a get may choose beside MsgId and CorrelId, and the values of one that does not."""
+
 
 class GetKey(NamedTuple):
-    """A question that the database can answer without looking at messages here: what comes first of all, or of those
-    with an identifier. Gets that ask the same are served by one statement.
+    """A get that the database can serve without a look at messages here: it asks for the first of all, or of those with
+    an identifier. Gets with the same key are served by one statement.
     """
 
     q_name: str
@@ -46,7 +51,9 @@ OUTSIDE: Final = UnitJoin(None, begins=False, if_persistent=False)
 class GetRequest:
     """A get that is looking for messages: up to `count`, together no more than one beyond `bytes_max`."""
 
-    __slots__ = ("bytes_max", "call", "conversation", "count", "error", "grants", "handle", "patient", "request")
+    __slots__ = (
+        "bytes_max", "call", "conversation", "count", "error", "grants", "handle", "patient", "request", "served",
+    )  # fmt: skip
 
     def __init__(
         self, conversation: Conversation, call: Call[Any], handle: Handle, request: Request, *, patient: bool
@@ -60,34 +67,24 @@ class GetRequest:
         self.bytes_max = UNLIMITED
         self.grants: list[Grant] = []
         self.error: MQError | None = None
+        self.served = False  # by the batch of another
 
     @property
-    def gone(self) -> bool:
+    def abandoned(self) -> bool:
         """True if nobody would take an answer any more."""
         return self.call.done() or self.conversation.broken
 
     @property
     def key(self) -> GetKey | None:
-        """Its question, if the database can answer it alone."""
+        """Its key, if the database can serve it alone; None where the core must judge messages."""
         request = self.request
         queue = self.handle.queue
         assert queue is not None
-        asks_simply = (
-            not (request.browse or request.under_cursor or request.delayed or request.complete_message)
-            and request.item is None
-            and request.token is None
-            and request.group_id is None
-            and request.msg_seq_number is None
-            and request.offset is None
-            and request.selector is None
-            and request.unmarked_by is None
-            and request.start == ANY
-            and request.whole == PART
-            and request.after == START
-        )
-        one_identifier = request.msg_id is None or request.correl_id is None
-        fits = request.max_length is None or request.accept_truncated
-        if asks_simply and one_identifier and fits and not self.handle.position.locked:
+        removes = not (request.browse or request.under_cursor or request.delayed)
+        one_id = request.msg_id is None or request.correl_id is None
+        takes_the_first = request.anything or (one_id and _FIELDS(request) == _NO_FIELDS)
+        takes_any_length = request.max_length is None or request.accept_truncated
+        if removes and takes_the_first and takes_any_length and not self.handle.position.locked:
             return GetKey(queue.name, request.msg_id, request.correl_id)
         return None
 

@@ -1,6 +1,6 @@
 """MQGET from shared queues: the database orders and locks, the core judges (queue-sharing rule 10.2).
 
-A get that the database understands by itself is served in a round, in one call of the database (`batched_gets`). All
+A get that the database understands by itself is served in one call of the database, with others (`batched_gets`). All
 others look first (`page_gets`). Either way what is found is an ordinary grant, and what becomes of it is the engine's
 business.
 """
@@ -98,7 +98,7 @@ class Gets:
             self._member.waits.watch(queue)
 
     def _wait(self, get: GetRequest, queue: SharedQueue, options: GetMessageOptions) -> None:
-        if get.gone:  # the connection has ended meanwhile, and with it the waits that it had
+        if get.abandoned:  # the connection has ended meanwhile, and with it the waits that it had
             raise MQError(get.conversation.call_order.ended or MQRC.CONNECTION_BROKEN, "")
         if not get.request.may_wait:
             raise getting.nothing_found(queue)
@@ -143,7 +143,7 @@ class Gets:
                 call.keep(grant)
                 room -= grant.length
                 count -= 1
-            if get.gone or count <= 0 or room <= 0 or len(get.grants) < get.count:
+            if get.abandoned or count <= 0 or room <= 0 or len(get.grants) < get.count:
                 break
         if call.begun:
             call.complete()

@@ -17,7 +17,7 @@ from broker.engine.calls.answers import opened, succeed
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.sharing.database.database import OutcomeUnknownError
+from broker.sharing.database.errors import OutcomeUnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from broker.interface.answers import Opened
     from broker.interface.port import Call
     from broker.mqi.structures import ObjectDescriptor
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)

@@ -24,13 +24,13 @@ from broker.core.message.entry import GET_PENDING, GONE, LOCKED
 from broker.core.queues.shelf.views import PART, Search
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.sharing.database.database import OutcomeUnknownError
+from broker.sharing.database.errors import OutcomeUnknownError
 from broker.sharing.gets.batched_gets import written
 from broker.sharing.gets.get_requests import OUTSIDE
 from broker.sharing.gets.pages import fill, page
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from uuid import UUID
 
     from broker.core.calls.gets.granting import Outline
@@ -85,7 +85,7 @@ class PageGets:
             seen, entries, chosen = found
             if seen.overdue:
                 await self._member.expiry.discard(queue)
-            if get.gone:
+            if get.abandoned:
                 return None
             if chosen is not None:
                 grant, rival = await self._give(queue, get, chosen, entries, now, patient=patient)
@@ -110,7 +110,7 @@ class PageGets:
         """
         seen = await page(session, queue, get.handle, get.request, now, after)
         entries = _on_shelf(get.handle, seen, passed, now)
-        chosen = None if get.gone else self._choose(queue, get, entries, now)
+        chosen = None if get.abandoned else self._choose(queue, get, entries, now)
         if chosen is not None and seen.last is not None and chosen.entry.key > seen.last:
             chosen = None  # another may come before it
         if chosen is not None and not await fill(session, queue, chosen.outline.entries):
@@ -137,7 +137,7 @@ class PageGets:
                     found = choosing.select(core, handle, queue, request, now)
             finally:
                 request.view = handle.last_calls.search = handle.last_calls.look = None
-                _lock_again(handle)
+                _lock_again(handle.position.locked)
             if found is None:
                 return None
             outline = granting.outline(core, handle, queue, request, found)
@@ -163,7 +163,7 @@ class PageGets:
                 return None, True
         elif chosen.outline.locks and not await self._lock(queue, get, chosen, now, patient=patient):
             return None, True
-        if get.gone:
+        if get.abandoned:
             await self._undo(queue, get, chosen, joined, token)
             return None, False
         before = get.handle.position.locked
@@ -278,28 +278,30 @@ def _new(get: GetRequest, chosen: Chosen) -> list[int]:
 
 
 def _released(get: GetRequest, before: Sequence[Entry], grant: Grant | None) -> list[int]:
-    """The places of what the handle had locked `before` this get and is free now: a browse has gone on to another
-    message, or to the end of the queue, or the get has taken one of them (semantics 5.5).
+    """Release what the handle had locked `before` this get, if a browse has gone on to another message or to the end of
+    the queue, or the get has taken one of them (semantics 5.5). Return the places of what is free now.
     """
-    handle, request = get.handle, get.request
-    locked = handle.position.locked
-    others = [entry for entry in before if entry.state != GET_PENDING and (locked is before or entry not in locked)]
-    taken = any(entry.state == GET_PENDING for entry in before)
-    stays = not (taken or grant is None or granting.moves_cursor(request, grant))
-    for entry in others:
-        entry.state = LOCKED if stays else GONE
-    if locked is before and not stays:
+    handle = get.handle
+    newly_locked = () if handle.position.locked is before else handle.position.locked
+    left = [entry for entry in before if entry.state != GET_PENDING and entry not in newly_locked]
+    has_taken = any(entry.state == GET_PENDING for entry in before)
+    if grant is not None and not has_taken and not granting.moves_cursor(get.request, grant):
+        _lock_again(left)
+        return []
+    for entry in left:
+        entry.state = GONE
+    if not newly_locked:
         handle.position = handle.position._replace(locked=())
-    return [] if stays else [entry.key for entry in others]
+    return [entry.key for entry in left]
 
 
 def _in_group(entry: Entry) -> tuple[int, int, int]:
     return entry.msg_seq_number, entry.offset, entry.key
 
 
-def _lock_again(handle: Handle) -> None:
-    """The choice is over for which they were available."""
-    for entry in handle.position.locked:
+def _lock_again(entries: Iterable[Entry]) -> None:
+    """Lock messages of the handle that were available to it on a page."""
+    for entry in entries:
         entry.state = LOCKED
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from broker.core.queues.handles import Handle
     from broker.core.queues.shared_queue import SharedQueue
     from broker.core.queues.shelf.selection import Request
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
 
 LONG: Final = 100
 """Messages of a page that the core judges."""

@@ -8,7 +8,7 @@
    first of others is given nothing, nobody behind it would be (queue-sharing rule 10.2.3).
 4. Before a statement is made for a getter its connection's call lock is taken: nothing else is done for that connection
    in the database, nor by its later calls, until it is known what the getter was given. Its wait may end meanwhile all
-   the same: then what it was given goes back (`GetRequest.gone`).
+   the same: then what it was given goes back (`GetRequest.abandoned`).
 5. What is told while a queue is being served counts: it is served again (so two units of work that each commit a half
    of a group wake who waits for it, whichever comes last).
 """
@@ -125,7 +125,7 @@ class Waits:
         waiting = (waiter for waiter in line if waiter.fifo is not None)
         while True:
             reserved: list[Reserved] = []
-            length = AT_ONCE if _question(line[0]) is not None else 1
+            length = AT_ONCE if _key_of(line[0]) is not None else 1
             for waiter in waiting:
                 one = self._reserve(waiter)
                 if one is None:
@@ -170,7 +170,7 @@ class Waits:
         for one in reserved:
             _tell(one)
         self._member.context.perform()
-        return all(get.grants or get.error is not None or get.gone for get in gets)
+        return all(get.grants or get.error is not None or get.abandoned for get in gets)
 
 
 def _tell(one: Reserved) -> None:
@@ -178,7 +178,7 @@ def _tell(one: Reserved) -> None:
     owner: WaitingCall[Any] = one.waiter.owner
     if one.get_request.grants:
         owner.granted(one.get_request.grants[0])  # type: ignore[attr-defined]  # only gets wait
-    elif one.get_request.error is not None and not one.get_request.gone:
+    elif one.get_request.error is not None and not one.get_request.abandoned:
         owner.ended(one.get_request.error.reason)
 
 
@@ -198,7 +198,7 @@ def _class(waiter: Waiter) -> int:
     return 2 if request.anything else 1
 
 
-def _question(waiter: Waiter) -> GetKey | None:
+def _key_of(waiter: Waiter) -> GetKey | None:
     return GetRequest(waiter.owner.conversation, waiter.owner, waiter.handle, waiter.request, patient=False).key
 
 

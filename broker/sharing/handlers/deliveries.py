@@ -32,11 +32,10 @@ from broker.engine.mistakes import contained, mistake
 from broker.mqi.delivery_fields import Became
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.sharing.database.database import OutcomeUnknownError
+from broker.sharing.database.errors import OutcomeUnknownError
 from broker.sharing.gets.pages import first_messages
 from broker.sharing.gets.serving import Serving
-from broker.sharing.puts.put_batch import QueueFullError
-from broker.sharing.puts.puts import tag_of, write_puts
+from broker.sharing.puts.writing import QueueFullError, tag_of, write_puts
 from broker.storage.store import StoreFailedError, StoreFullError
 
 if TYPE_CHECKING:
@@ -51,8 +50,7 @@ if TYPE_CHECKING:
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.queues.shared_queue import SharedQueue
     from broker.core.queues.unit import Unit
-    from broker.sharing.database.database import DatabaseSession
-    from broker.sharing.database.sessions import Lane
+    from broker.sharing.database.sessions import DatabaseSession, Lane
     from broker.sharing.members.group_member import GroupMember
 
 _SPARE: Final = 8
@@ -251,7 +249,7 @@ class GroupDeliveries:
 
             try:
                 await self._database.transact(
-                    lambda session: write_puts(self._member, session, unit, joined=True), restore
+                    lambda session: write_puts(self._database, session, unit, self._member.now(), joined=True), restore
                 )
             except (QueueFullError, OutcomeUnknownError, MQError) as error:
                 await self._refuse(ending, step)

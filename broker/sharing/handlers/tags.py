@@ -17,7 +17,7 @@ from broker.engine.calls.answers import succeed
 from broker.engine.tags import hold, in_use
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.sharing.database.database import OutcomeUnknownError
+from broker.sharing.database.errors import OutcomeUnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ from broker.core.message.entry import rank_of
 from broker.core.queues.shared_queue import SharedQueue
 from broker.engine.mistakes import contained, mistake
 from broker.mqi.errors import MQError
-from broker.sharing.database.database import OutcomeUnknownError
+from broker.sharing.database.errors import OutcomeUnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from broker.core.group_triggers import Arrival
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.triggers import Triggers
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)

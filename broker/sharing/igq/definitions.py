@@ -18,7 +18,7 @@ from broker.mqi.errors import MQError
 
 if TYPE_CHECKING:
     from broker.core.names.definitions import Definition
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,8 @@ import asyncpg
 from broker.config import Config
 from broker.engine.manager import QueueManager
 from broker.engine.shared_queues import GroupError
-from broker.sharing.database.database import LOST, Database
+from broker.sharing.database.database import Database
+from broker.sharing.database.errors import LOST
 from broker.sharing.database.schema import UnsuitableError, check_database, ensure, upgrade
 from broker.sharing.members.display_group import ADMINISTRATOR, MEMBERS
 

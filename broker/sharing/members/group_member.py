@@ -21,7 +21,8 @@ from broker.mqi.reasons import MQRC
 from broker.sharing.claims.claims import GroupClaims
 from broker.sharing.claims.holdings import Holdings
 from broker.sharing.claims.sinks import GroupSinks
-from broker.sharing.database.database import Database, OutcomeUnknownError
+from broker.sharing.database.database import Database
+from broker.sharing.database.errors import OutcomeUnknownError
 from broker.sharing.database.notifications import Notifications
 from broker.sharing.definitions.commands import GroupCommands
 from broker.sharing.definitions.copies import Copies

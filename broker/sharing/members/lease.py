@@ -17,7 +17,7 @@ import asyncpg
 
 from broker.clock import boottime
 from broker.mqi.errors import MQError
-from broker.sharing.database.database import LOST
+from broker.sharing.database.errors import LOST
 
 if TYPE_CHECKING:
     from broker.sharing.database.database import Database

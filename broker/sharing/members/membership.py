@@ -24,7 +24,7 @@ from broker.core.manager import INSTANCE
 from broker.core.names.sharing_group import SharingGroup
 from broker.engine.shared_queues import GroupError
 from broker.mqi.errors import MQError
-from broker.sharing.database.database import LOST, OutcomeUnknownError
+from broker.sharing.database.errors import LOST, OutcomeUnknownError
 from broker.sharing.database.schema import UnsuitableError, check_database, ensure
 from broker.sharing.database.sessions import NOT_JOINED
 from broker.sharing.members.lease import MemberLease, words
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import Any
 
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ import asyncpg
 
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
-from broker.sharing.database.database import OutcomeUnknownError
+from broker.sharing.database.errors import OutcomeUnknownError
 from broker.sharing.members.recovery import Claim, recover
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import anyio
 from broker.clock import cancel_timer
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
-from broker.sharing.database.database import OutcomeUnknownError
+from broker.sharing.database.errors import OutcomeUnknownError
 
 if TYPE_CHECKING:
     from broker.clock import Timer

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from broker.core.calls.puts.put import Put
     from broker.engine.conversation import Conversation
     from broker.interface.answers import Placed
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
     from broker.sharing.puts.put_batch import GatheredPut, PutBatch
 
@@ -55,7 +55,7 @@ async def write_keyed(member: GroupMember, conversation: Conversation, batch: Pu
             "SELECT * FROM find_key($1, $2, $3)", q_name, hashed, _unit(conversation, joined=joined)
         )
         if row is None:
-            place = await batch.write_in(session, (None, None))
+            place = await batch.write_in(session)
             if batch.mixed is not None:
                 raise MQError(
                     MQRC.OPTIONS_ERROR,

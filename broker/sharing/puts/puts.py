@@ -14,7 +14,6 @@ import logging
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
 import anyio
 
@@ -25,9 +24,11 @@ from broker.engine.mistakes import contained, mistake
 from broker.mqi.constants.options import MQPMO
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.sharing.database.database import ATTEMPTS, OutcomeUnknownError, StaleError
+from broker.sharing.database.database import ATTEMPTS
+from broker.sharing.database.errors import OutcomeUnknownError, StaleError
 from broker.sharing.puts.keys import is_keyed, write_keyed
-from broker.sharing.puts.put_batch import GatheredPut, PutBatch, QueueFullError, limited, placed_by, put_messages
+from broker.sharing.puts.put_batch import GatheredPut, PutBatch
+from broker.sharing.puts.writing import QueueFullError, limited, placed_by, put_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from broker.engine.conversation import Conversation
     from broker.engine.shared_queues import PutStep
     from broker.interface.port import Call
-    from broker.sharing.database.database import Database, DatabaseSession
     from broker.sharing.database.sessions import Lane
     from broker.sharing.members.group_member import GroupMember
 
@@ -112,9 +112,8 @@ class GroupPuts:
             try:
                 made = await self._make_together(conversation, together)
             except Exception as error:
-                refused = error if isinstance(error, MQError) else None
                 made = len(together)
-                if refused is not None and made > 1 and refused.reason not in _OF_ALL:
+                if made > 1 and isinstance(error, MQError) and error.reason not in _OF_ALL:
                     for put in together:  # what is wrong with one is not the others' fault
                         await self._make(conversation, [put])
                 else:
@@ -137,7 +136,7 @@ class GroupPuts:
         depths: dict[SharedQueue, int] = {}
         stale = 0
         while True:
-            batch = PutBatch(conversation, puts, depths, conversation.hconn.tag)
+            batch = PutBatch(conversation, puts, depths)
             try:
                 if is_keyed(puts[0]):
                     await write_keyed(self._member, conversation, batch, puts[0])
@@ -213,7 +212,7 @@ class GroupPuts:
                 made = make()
             placed = placed_by(made[0])
             if placed:
-                await put_messages(lane.session, (lane.number, lane.sequence), placed, (None, None), self._member.now())
+                await put_messages(lane.session, placed, self._member.now(), lane=lane)
 
         def restore() -> None:
             nonlocal made
@@ -261,29 +260,3 @@ _OF_ALL: Final = frozenset(
 
 def _is_not_keyed(put: GatheredPut) -> bool:
     return not is_keyed(put)
-
-
-async def write_puts(member: GroupMember, session: DatabaseSession, unit: Unit, *, joined: bool) -> None:
-    """Write what a unit has put on shared queues since the last time, in the transaction under way. `joined`: it is
-    under syncpoint, and goes on. Raises QueueFullError.
-    """
-    entries = placed_by(unit)
-    if entries:
-        if joined:
-            await begin_unit(member.database, session, unit)
-        await put_messages(session, (None, None), entries, (unit if joined else None, None), member.now())
-
-
-async def begin_unit(database: Database, session: DatabaseSession, unit: Unit) -> None:
-    """Give a unit under syncpoint its row, at its first call on a shared queue."""
-    part = unit.shared
-    assert part is not None
-    if part.id is None:
-        part.id = uuid4()
-        own = database.member, database.epoch
-        await session.execute("SELECT begin_unit($1, $2, $3, $4)", *own, part.id, tag_of(unit))
-
-
-def tag_of(unit: Unit) -> bytes | None:
-    """The tag of the connection whose unit of work it is."""
-    return None if unit.owner is None else unit.owner.tag

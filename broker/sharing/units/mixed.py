@@ -22,7 +22,7 @@ from uuid import uuid4
 import anyio
 
 from broker.core.prepared.branches import PreparedBranch
-from broker.sharing.puts.puts import tag_of
+from broker.sharing.puts.writing import begin_unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from broker.core.message.rows import Rows
     from broker.core.queues.unit import Unit
-    from broker.sharing.database.database import DatabaseSession
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
     from broker.storage.store import Done
 
@@ -68,13 +68,7 @@ class Mixed:
         got = [entry for entry in unit.gets if entry.queue.shared]
 
         async def work(session: DatabaseSession) -> UUID:
-            await session.execute(
-                "SELECT begin_unit($1, $2, $3, $4)",
-                self._database.member,
-                self._database.epoch,
-                id,
-                tag_of(unit),
-            )
+            await begin_unit(self._database, session, unit, id)
             for entry in got:
                 await session.execute(
                     "UPDATE message SET unit = $1, token = NULL WHERE queue = $2 AND place = $3 AND state = 2",

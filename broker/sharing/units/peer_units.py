@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from broker.commands.requests import ResolvePeerUnitRequest
-    from broker.sharing.database.database import Database, DatabaseSession
+    from broker.sharing.database.database import Database
+    from broker.sharing.database.sessions import DatabaseSession
 
 logger = logging.getLogger(__name__)
 

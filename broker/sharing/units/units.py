@@ -11,9 +11,8 @@ from broker.core.prepared import branches
 from broker.core.queues.unit import COMMITTING
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQCC, MQRC
-from broker.sharing.database.database import OutcomeUnknownError
-from broker.sharing.puts.put_batch import QueueFullError
-from broker.sharing.puts.puts import write_puts
+from broker.sharing.database.errors import OutcomeUnknownError
+from broker.sharing.puts.writing import QueueFullError, write_puts
 from broker.sharing.units.mixed import Mixed, written
 from broker.sharing.units.outcomes import Doubt, OutcomePendingError, Outcomes
 from broker.storage.store import StoreFullError
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from broker.core.prepared.branches import PreparedBranch
     from broker.core.queues.unit import SharedPart, Unit
     from broker.engine.calls.call_order import CallOrder
-    from broker.sharing.database.database import DatabaseSession
-    from broker.sharing.database.sessions import Lane
+    from broker.sharing.database.sessions import DatabaseSession, Lane
     from broker.sharing.members.group_member import GroupMember
     from broker.storage.store import Done
 
@@ -174,7 +172,7 @@ class Units:
             part.placed = list(placed)
 
         async def work(session: DatabaseSession) -> None:
-            await write_puts(self._member, session, unit, joined=part.id is not None)
+            await write_puts(self._database, session, unit, self._member.now(), joined=part.id is not None)
             if part.id is None:
                 await self._remove(session, [entry for entry in unit.gets if entry.queue.shared])
             elif not await session.fetchval("SELECT commit_unit($1)", part.id):

@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 
 class BackupSource(Protocol):
-    """The upkeep of the store that is copied, as a backup needs it."""
+    """The keeper of the snapshot that is copied, as a backup needs it."""
 
     database: DatabaseWorker
     lent: bool
