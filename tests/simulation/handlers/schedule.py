@@ -251,7 +251,9 @@ class Schedule:
         self._living = asyncio.create_task(self._keep_open(opened))
         for _ in range(PATIENCE):
             if opened.is_set():
-                break
+                if manager.journal.error is None:
+                    break
+                self._closing.set()  # its first write has failed
             if self._living.done():
                 self.note(f"no start: {self._living.exception()!r}")
                 await self._start()
