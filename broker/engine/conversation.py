@@ -249,7 +249,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
 
     def _open(self, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
         descriptor, options = checks.object_descriptor(descriptor), checks.options(options)
-        self._look_up_list(descriptor)
+        self.call_order.name_look_up.check_list(descriptor)
         if self.core.objects.opens_model(descriptor):
             self.call_order.change(call, slow_calls.open_model(self, call, descriptor, options))
         elif self.context.sharing is not None and self.core.opens_shared(descriptor, options):
@@ -257,18 +257,6 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         else:
             handle = self.core.open(self.hconn, descriptor, options, self.manager.clock.monotonic())
             call.set_result(opened(handle, self.core.name))
-
-    def _look_up_list(self, descriptor: ObjectDescriptor) -> None:
-        """In a group, raise that a queue of a distribution list is not known, if it may be after a look-up: to open the
-        list tells of each queue, and raises nothing where it knows others.
-        """
-        if descriptor.records and self.context.sharing is not None:
-            for record in descriptor.records:
-                try:
-                    self.core.objects.route(record.object_name, record.object_q_mgr_name, MQOO.OUTPUT.value)
-                except MQError as error:
-                    if self.call_order.looks_up(error):
-                        raise
 
     def _close(self, call: Call[int], hobj: int, options: int) -> None:
         handle, options = self.hconn.handle(hobj), checks.options(options)
@@ -348,7 +336,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
             raise
 
     def _put_failed(self, options: PutMessageOptions, error: MQError) -> None:
-        if not self.call_order.looks_up(error):
+        if not self.call_order.name_look_up.may_help(error):
             self.unit_of_work.rollback_only.put_failed(options, error)
 
     def _place(self, call: Call[Placed], put: Put) -> None:
@@ -428,7 +416,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
                 last = self.hconn.last_put1(known)
                 self._place(call, Put(self.hconn, None, known, md, options, data, extras=extras, last_calls=last))
                 return
-            self._look_up_list(descriptor)
+            self.call_order.name_look_up.check_list(descriptor)
             handle = self.core.open(self.hconn, descriptor, MQOO.OUTPUT.value)
             try:
                 if isinstance(handle, DistributionList):
