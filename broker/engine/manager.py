@@ -313,11 +313,16 @@ class QueueManager:
         return self._error or self.journal.error
 
     def status(self) -> dict[str, Any]:
-        """The queue manager in figures, at once: with very many queues see `Figures`."""
+        """The queue manager in figures, at once: with very many queues see `figures`."""
         self._check_entered()
-        figures = Figures(self)
+        figures = self.figures()
         deque(figures.steps(), maxlen=0)
         return figures.all()
+
+    def figures(self) -> Figures:
+        """The queue manager in figures, which are to be taken down in steps."""
+        claim_age = self.config.limits.claim_age
+        return Figures(self.core, self.clock, claim_age, self.own_figures, self.part_figures)
 
     def own_figures(self) -> dict[str, Any]:
         """The figures of the queue manager itself."""

@@ -10,7 +10,6 @@ from broker.core.explain.holders import held_by
 from broker.core.names import dynamic
 from broker.core.names.definitions import Delete
 from broker.engine.admin.backups import Backup
-from broker.engine.admin.figures import Figures
 from broker.engine.admin.objects import inquire, settings
 from broker.engine.calls.answers import opened, refusal
 from broker.engine.jobs.awaits import PAUSE, Asked, Changed, refreshed
@@ -96,7 +95,7 @@ async def status(conversation: Conversation) -> dict[str, Any]:
     """The queue manager in figures."""
     if conversation.context.sharing is not None:
         await refreshed(conversation.context.sharing, held=True)
-    figures = Figures(conversation.manager)
+    figures = conversation.manager.figures()
     for _ in figures.steps():
         await PAUSE
     return figures.all()
