@@ -9,8 +9,8 @@ from broker.core.calls.puts import distribution, placing
 from broker.core.calls.puts.distribution import DistributionList, ListPut
 from broker.core.calls.puts.keying import Duplicate
 from broker.core.calls.puts.put import Put
-from broker.engine.calls import duplicates
-from broker.engine.calls.answers import answer_written, placed
+from broker.core.message.rows import Rows
+from broker.engine.calls.answers import answer_written, fail, fail_written, placed, repeated, succeed
 from broker.engine.shared_queues import PutStep
 from broker.interface.port import Call, Distribution, Placed
 from broker.mqi import checks
@@ -133,7 +133,7 @@ def _place(call: Call[Placed], conversation: Conversation, put: Put) -> None:
     try:
         entry, unit, reason = conversation.core.put(put, conversation.context.moment())
     except Duplicate as duplicate:
-        duplicates.answer(conversation, call, put, duplicate)
+        _answer_again(call, conversation, put, duplicate)
         return
     answer = placed(entry, reason)
     _placed(call, conversation, answer if put.handle is not None else _resolved(answer, put.route), unit)
@@ -149,6 +149,27 @@ def _place_in_core(conversation: Conversation, put: Put) -> tuple[Placed, Unit |
 def _resolved(answer: Placed, route: Route) -> Placed:
     """The answer to MQPUT1, which says where the name leads; a program that opened the queue was told then."""
     return answer._replace(resolved_q_name=route.q_name, resolved_q_mgr_name=route.q_mgr_name)
+
+
+def _answer_again(call: Call[Placed], conversation: Conversation, put: Put, duplicate: Duplicate) -> None:
+    """Answer a put that was made before: where the first is on its way to the store, when it is there, and with its
+    failure if it could not be written.
+    """
+    clock = conversation.context.clock
+    answer = repeated(put, duplicate, conversation.core.ids, clock.time())
+    if not duplicate.awaited:
+        call.set_result(answer)
+        return
+
+    def first_settled(error: Exception | None) -> None:
+        if error is not None:
+            fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
+        elif duplicate.is_held(clock.time()):
+            succeed(call, answer)
+        else:
+            fail(call, MQRC.STORAGE_MEDIUM_FULL, "the put with this key that was made first could not be written")
+
+    conversation.call_order.write(Rows(), first_settled, reveals=False)
 
 
 def _distribute(call: Call[Placed], conversation: Conversation, list_put: ListPut) -> None:
