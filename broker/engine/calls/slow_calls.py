@@ -12,7 +12,8 @@ from broker.core.names.definitions import Delete
 from broker.engine.admin.backups import Backup
 from broker.engine.admin.objects import inquire, settings
 from broker.engine.calls.answers import opened, refusal
-from broker.engine.jobs.awaits import PAUSE, Asked, Changed, refreshed
+from broker.engine.jobs.awaits import PAUSE, Changed
+from broker.engine.jobs.group_awaits import Asked, refreshed
 from broker.engine.leaving import ending_waits
 from broker.mqi.constants.options import MQCO
 from broker.mqi.explanations import Explanation
@@ -115,7 +116,8 @@ async def explanation(conversation: Conversation, route: Route, wanted: ExplainS
 
 async def backup(conversation: Conversation, path: str) -> int:
     """A copy of the data in a directory. It is broken off when nobody waits for it any more."""
-    making = Backup(conversation.manager, path)
+    manager = conversation.manager
+    making = Backup(partial(manager.backup, path), manager.start_soon)
     try:
         await making
     finally:
