@@ -134,8 +134,11 @@ class EngineContext:
         """Carry out what the steps of the core since the last time let happen. After every step: if that was a call,
         `caller` is the order of its conversation, whose next call sees what comes of it.
         """
-        posted = False
-        while self.core.effects:
+        posted, left = False, self.core.effects
+        while (  # as `Effects.__bool__` has it, without a call: nearly always there is nothing
+            left.grants or left.ended or left.expired or left.generated or left.triggered or left.lost or left.posted
+            or left.to_offer or left.postponed or left.to_judge
+        ):  # fmt: skip
             effects = self.core.drain(self.clock.time())
             self._serve(effects)
             self.outbox.send(effects, caller)
