@@ -57,7 +57,6 @@ class Line(asyncio.Protocol):
         self._last_conversation = 0
         self._parts: list[bytes] = []  # frames to write
         self._taken: list[int] = []  # GETs to name in a TAKEN before them
-        self._flush_due = False
         self._writable = True
         self._liveness = Liveness()
         self._beat_seconds = HEARTBEAT_SECONDS / TICKS_AN_INTERVAL
@@ -191,9 +190,9 @@ class Line(asyncio.Protocol):
             call.failed(MQError(MQRC.DATA_LENGTH_ERROR, text))
             return call
         self._calls[number] = call
+        if not (self._parts or self._taken):
+            self.loop.call_soon(self._flush)
         self._parts.append(frame)
-        if not self._flush_due:
-            self._schedule()
         return call
 
     def converse(self, q_mgr_name: str, appl_name: str, user: str) -> RemoteConnect:
@@ -223,9 +222,9 @@ class Line(asyncio.Protocol):
     def taken(self, number: int) -> None:
         """The message that this GET was answered with has reached the program."""
         if not self.broken:
+            if not (self._parts or self._taken):
+                self.loop.call_soon(self._flush)
             self._taken.append(number)
-            if not self._flush_due:
-                self._schedule()
 
     def cancel(self, call: RemoteCall[Any]) -> None:
         """The program has gone away from this call."""
@@ -246,17 +245,13 @@ class Line(asyncio.Protocol):
     def _say(self, *frame: object) -> None:
         if self._endpoint.ended:  # by the last frame of the bytes that are being handled now
             return
-        self._parts.append(self._endpoint.send(*frame))
-        if not self._flush_due:
-            self._schedule()
-
-    def _schedule(self) -> None:
-        self._flush_due = True
-        self.loop.call_soon(self._flush)
+        said = self._endpoint.send(*frame)
+        if not (self._parts or self._taken):
+            self.loop.call_soon(self._flush)
+        self._parts.append(said)
 
     def _flush(self) -> None:
         """Write what is to be said, in one piece."""
-        self._flush_due = False
         assert self._transport is not None
         if not (self._parts or self._taken) or not self._writable or self._transport.is_closing():
             return

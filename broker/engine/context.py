@@ -13,6 +13,7 @@ from broker.core.moment import Moment
 from broker.core.prepared import branches as prepared_branches
 from broker.engine.calls.answers import nobody
 from broker.engine.handlers.deliveries import DeliveryService
+from broker.engine.handlers.delivery_ends import DeliveryEnds
 from broker.engine.handlers.monitors import Monitors
 from broker.engine.handlers.switch_offs import SwitchOffs
 from broker.engine.jobs.jobs import Jobs
@@ -49,8 +50,8 @@ class EngineContext:
     """
 
     __slots__ = (
-        "_ended_waits", "bodies", "clock", "core", "deliveries", "jobs", "journal", "loop", "mark_expiry", "member",
-        "monitors", "outbox", "releases", "sharing", "slices", "switch_offs",
+        "_ended_waits", "bodies", "clock", "core", "deliveries", "delivery_ends", "jobs", "journal", "loop",
+        "mark_expiry", "member", "monitors", "outbox", "releases", "sharing", "slices", "switch_offs",
     )  # fmt: skip
 
     member: SharedQueues
@@ -76,6 +77,7 @@ class EngineContext:
         self.mark_expiry = MarkExpiry(self)
         self.jobs = Jobs(self)
         self.deliveries = DeliveryService(self)
+        self.delivery_ends = DeliveryEnds(self)
         self.releases = Releases(self)
         self.switch_offs = SwitchOffs(self)
         self.sharing = sharing  # None in no queue-sharing group
@@ -132,8 +134,11 @@ class EngineContext:
         """Carry out what the steps of the core since the last time let happen. After every step: if that was a call,
         `caller` is the order of its conversation, whose next call sees what comes of it.
         """
-        posted = False
-        while self.core.effects:
+        posted, left = False, self.core.effects
+        while (  # as `Effects.__bool__` has it, without a call: nearly always there is nothing
+            left.grants or left.ended or left.expired or left.generated or left.triggered or left.lost or left.posted
+            or left.to_offer or left.postponed or left.to_judge
+        ):  # fmt: skip
             effects = self.core.drain(self.clock.time())
             self._serve(effects)
             self.outbox.send(effects, caller)

@@ -1,9 +1,9 @@
 """A conversation: the engine's side of one connection. It implements the Port.
 
-Every method of the port makes its call in issue order (`broker.engine.calls.call_order`). What the call does is the
-method of the same name with an underscore; what takes more than one step is in `slow_calls.py`, the ends of a unit of
-work in `unit_of_work.py`, trigger starts in `leases.py`, the end of the connection in `leaving.py`, batches in
-`batches.py`.
+Every method of the port makes its call in issue order (`broker.engine.calls.call_order`). The step that the call then
+takes is the method of the same name with an underscore. The steps of puts are in `puts.py`, those of batches in
+`batches.py`, of the ends of a unit of work in `unit_of_work.py`, of trigger starts in `leases.py`, of the end of the
+connection in `leaving.py`; a call that takes more than one step is in `slow_calls.py`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.core.calls.puts import distribution, placing
-from broker.core.calls.puts.distribution import DistributionList, ListPut
-from broker.core.calls.puts.keying import Duplicate
-from broker.core.calls.puts.put import Put
 from broker.core.explain.explaining import ExplainSelection
 from broker.core.names import dynamic
 from broker.core.queues.effects import Grant
@@ -24,12 +20,13 @@ from broker.core.queues.shelf.views import Search
 from broker.engine import leaving, tags
 from broker.engine.admin.objects import inquire
 from broker.engine.admin.scripts import ScriptCall
-from broker.engine.calls import batches, duplicates, put_back, slow_calls
-from broker.engine.calls.answers import answer_written, opened, placed
+from broker.engine.calls import batches, put_back, puts, slow_calls
+from broker.engine.calls.answers import opened
 from broker.engine.calls.batches import GetManyCall, PutManyCall
 from broker.engine.calls.call_order import CallOrder
 from broker.engine.calls.get_answer import Form, form_of
 from broker.engine.calls.gets import GetCall, HeldCall, ReceivingCall, WaitingCall
+from broker.engine.calls.puts import PutCall
 from broker.engine.calls.room import BOUNDLESS
 from broker.engine.calls.unit_of_work import UnitOfWork
 from broker.engine.claims.claim_calls import ClaimCalls
@@ -37,8 +34,6 @@ from broker.engine.claims.sink_calls import SinkCalls
 from broker.engine.context import WAITS_AT_ONCE
 from broker.engine.handlers.delivery_calls import HandlingCalls
 from broker.engine.handlers.leases import Leases
-from broker.engine.shared_queues import PutStep
-from broker.interface.answers import Distribution, GetAnswer, Opened, PendingStarts, Placed, PlacedMany, StartLease
 from broker.interface.port import Call, Port
 from broker.mqi import checks
 from broker.mqi.constants.attributes import MQIA
@@ -48,17 +43,16 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from broker.core.manager import Manager
-    from broker.core.message.entry import Entry
     from broker.core.queues.handles import Handle
     from broker.core.queues.queue import LocalQueue
     from broker.core.queues.shelf.selection import Request
-    from broker.core.queues.unit import Unit
     from broker.engine.calls.room import Room
     from broker.engine.manager import QueueManager
     from broker.engine.tags import TagUse
+    from broker.interface.answers import GetAnswer, Opened, PendingStarts, Placed, PlacedMany, StartLease
     from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
@@ -130,7 +124,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         data: bytes,
         extras: PutExtras = NO_EXTRAS,
     ) -> Call[Placed]:
-        return self.call_order.in_order(Call(), self._put, hobj, md, options, data, extras)
+        return self.call_order.in_order(PutCall(), puts.put, self, hobj, md, options, data, extras)
 
     def put1(
         self,
@@ -140,7 +134,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         data: bytes,
         extras: PutExtras = NO_EXTRAS,
     ) -> Call[Placed]:
-        return self.call_order.in_order(Call(), self._put1, descriptor, md, options, data, extras)
+        return self.call_order.in_order(Call(), puts.put1, self, descriptor, md, options, data, extras)
 
     def get(
         self,
@@ -240,7 +234,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
 
     def _open(self, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
         descriptor, options = checks.object_descriptor(descriptor), checks.options(options)
-        self._look_up_list(descriptor)
+        self.call_order.name_look_up.check_list(descriptor)
         if self.core.objects.opens_model(descriptor):
             self.call_order.change(call, slow_calls.open_model(self, call, descriptor, options))
         elif self.context.sharing is not None and self.core.opens_shared(descriptor, options):
@@ -248,18 +242,6 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         else:
             handle = self.core.open(self.hconn, descriptor, options, self.manager.clock.monotonic())
             call.set_result(opened(handle, self.core.name))
-
-    def _look_up_list(self, descriptor: ObjectDescriptor) -> None:
-        """In a group, raise that a queue of a distribution list is not known, if it may be after a look-up: to open the
-        list tells of each queue, and raises nothing where it knows others.
-        """
-        if descriptor.records and self.context.sharing is not None:
-            for record in descriptor.records:
-                try:
-                    self.core.objects.route(record.object_name, record.object_q_mgr_name, MQOO.OUTPUT.value)
-                except MQError as error:
-                    if self.call_order.looks_up(error):
-                        raise
 
     def _close(self, call: Call[int], hobj: int, options: int) -> None:
         handle, options = self.hconn.handle(hobj), checks.options(options)
@@ -317,123 +299,6 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         return handle
 
     # Messages
-
-    def _put(
-        self,
-        call: Call[Placed],
-        hobj: int,
-        md: MessageDescriptor | None,
-        options: PutMessageOptions,
-        data: bytes,
-        extras: PutExtras,
-    ) -> None:
-        try:
-            handle = self.hconn.handles.get(hobj) or self.hconn.handle(hobj)
-            if isinstance(handle, DistributionList):
-                _check_no_extras(extras)
-                self._distribute(call, ListPut(handle, md, options, data))
-            else:
-                self._place(call, Put(self.hconn, handle, handle.output_route(), md, options, data, extras=extras))
-        except MQError as error:
-            self._put_failed(options, error)
-            raise
-
-    def _put_failed(self, options: PutMessageOptions, error: MQError) -> None:
-        if not self.call_order.looks_up(error):
-            self.unit_of_work.rollback_only.put_failed(options, error)
-
-    def _place(self, call: Call[Placed], put: Put) -> None:
-        """Put a message to a queue."""
-        if put.route.group is not None:
-            put = placing.on_its_way(self.core, put)
-        if put.route.queue.shared:
-            self.context.member.puts.put(self, call, PutStep(partial(self._step, put), put.pmo, put.handle, put))
-            return
-        try:
-            entry, unit, reason = self.core.put(put, self.context.moment())
-        except Duplicate as duplicate:
-            duplicates.answer(self, call, put, duplicate)
-            return
-        self._placed(call, _answer_of(put, entry, reason) if put.handle is None else placed(entry, reason), unit)
-
-    def is_shared_put(self, make: Callable[..., None], arguments: tuple[Any, ...]) -> bool:
-        """True if a deferred call is MQPUT through a handle that leads to a shared queue: it may gather with others."""
-        handle = self.hconn.handles.get(arguments[0]) if make == self._put else None
-        if isinstance(handle, DistributionList):
-            return any(each.queue is not None and each.queue.shared for each in handle.opened)
-        return handle is not None and handle.route is not None and handle.route.queue.shared
-
-    def _step(self, put: Put) -> tuple[Placed, Unit | None]:
-        """A put in the core: its answer, and its implicit unit if it has one."""
-        entry, unit, reason = self.core.put(put, self.context.moment())
-        return _answer_of(put, entry, reason), unit
-
-    def _distribute(self, call: Call[Placed], list_put: ListPut) -> None:
-        """Put a message to a distribution list."""
-        if any(each.queue is not None and each.queue.shared for each in list_put.destinations.opened):
-            self.context.member.puts.put(self, call, PutStep(partial(self._list_step, list_put), list_put.pmo))
-        else:
-            self._placed(call, *self._list_step(list_put))
-
-    def _list_step(self, list_put: ListPut) -> tuple[Placed, Unit | None]:
-        put = distribution.put(self.core, list_put, self.context.moment())
-        given = put.given
-        answer = Placed(
-            put.packed_md,
-            given.msg_id,
-            given.correl_id,
-            given.group_id,
-            put.first.msg_seq_number,
-            put.first.offset,
-            put.first.original_length,
-            given.priority,
-            given.persistence,
-            put.reason,
-            distribution=Distribution(put.records, put.unknown_count),
-        )
-        return answer, put.unit
-
-    def _placed(self, call: Call[Placed], answer: Placed, unit: Unit | None) -> None:
-        """Answer a put, when the implicit unit is durable that it is if it is outside syncpoint."""
-        if unit is None:
-            call.set_result(answer)
-        else:
-            written = partial(answer_written, call, answer, MQRC.STORAGE_MEDIUM_FULL)
-            awaited_outside = unit.puts[0].queue.waiters.outside
-            if not (awaited_outside and self.call_order.try_handoff(unit, written)):
-                self.call_order.commit(unit, written)
-
-    def _put1(
-        self,
-        call: Call[Placed],
-        descriptor: ObjectDescriptor,
-        md: MessageDescriptor | None,
-        options: PutMessageOptions,
-        data: bytes,
-        extras: PutExtras,
-    ) -> None:
-        try:
-            descriptor = checks.object_descriptor(descriptor)
-            known = self.core.route_of_put1(self.hconn, descriptor)
-            if known is not None:
-                last = self.hconn.last_put1(known)
-                self._place(call, Put(self.hconn, None, known, md, options, data, extras=extras, last_calls=last))
-                return
-            self._look_up_list(descriptor)
-            handle = self.core.open(self.hconn, descriptor, MQOO.OUTPUT.value)
-            try:
-                if isinstance(handle, DistributionList):
-                    _check_no_extras(extras)
-                    self._distribute(call, ListPut(handle, md, options, data, once=True))
-                else:
-                    route = handle.output_route()
-                    self.core.objects.know_route(descriptor, route)
-                    self._place(call, Put(self.hconn, None, route, md, options, data, extras=extras))
-            finally:
-                self.close_handle(handle)
-        except MQError as error:
-            self._put_failed(options, error)
-            raise
 
     def _get(
         self,
@@ -511,19 +376,6 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         call.set_result(
             self.manager.converse(appl_name or self.hconn.appl_name, self.hconn.user, self.channel, self.room)
         )
-
-
-def _answer_of(put: Put, entry: Entry, reason: int) -> Placed:
-    """The answer to a put: a program that opened the queue was told then where its name leads."""
-    answer, route = placed(entry, reason), put.route
-    if put.handle is not None:
-        return answer
-    return answer._replace(resolved_q_name=route.q_name, resolved_q_mgr_name=route.q_mgr_name)
-
-
-def _check_no_extras(extras: PutExtras) -> None:
-    if extras != NO_EXTRAS:
-        raise MQError(MQRC.OPTIONS_ERROR, "a put to a distribution list has no delivery instant, and no key")
 
 
 def _break_unclaimed(port: Port) -> None:

@@ -113,7 +113,7 @@ def _leaving(conversation: Conversation, reason: MQRC) -> Work:
     conversation.context.monitors.leave(conversation, reason)
     conversation.leases.give_back_all()
     yield from conversation.context.deliveries.leaving(conversation, reason)
-    conversation.manager.forget(conversation)
+    conversation.manager.conversations.forget(conversation)
 
 
 def _nothing() -> None:

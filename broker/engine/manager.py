@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections import deque
 from contextlib import AsyncExitStack
-from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from secrets import randbits
 from typing import TYPE_CHECKING, Any, Self
@@ -17,15 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 
 from broker.clock import Clock
-from broker.commands.table.attributes import create
-from broker.commands.table.default_objects import default_objects
-from broker.config import DEFAULTS, DURABLE, Config, load
-from broker.core.calls.puts import keying
-from broker.core.identifiers import INSTANCE_BITS
-from broker.core.manager import INSTANCE, Manager
-from broker.core.message.rows import Rows
-from broker.core.moment import Moment
-from broker.core.names.definitions import Define
+from broker.engine import opening, starting
 from broker.engine.admin.command_server import CommandServer
 from broker.engine.admin.decisions import Decisions
 from broker.engine.admin.figures import Figures
@@ -37,11 +25,12 @@ from broker.engine.claims.holdings import handler_figures
 from broker.engine.claims.sink_jobs import SinkJobs
 from broker.engine.context import EngineContext
 from broker.engine.conversation import Conversation
+from broker.engine.conversations import Conversations
+from broker.engine.expiry_scan import ExpiryScan
 from broker.engine.jobs.slices import Slices
 from broker.engine.journal.afterwards import Afterwards
 from broker.engine.journal.bodies import Bodies
 from broker.engine.journal.journal import Journal
-from broker.engine.journal.loading import load_messages
 from broker.engine.tags import LocalTags
 from broker.interface.blocking import OwnConnection
 from broker.interface.connection import Connection
@@ -50,30 +39,23 @@ from broker.interface.tagging import tagging_of
 from broker.interface.users import process_user
 from broker.life import Life
 from broker.mqi.errors import MQError
-from broker.mqi.names import is_name
 from broker.mqi.reasons import MQRC
-from broker.storage.creation import LogSettings
-from broker.storage.log_store import LogStore
-from broker.storage.memory import MemoryStore
-from broker.storage.store import BackupFailedError, StoreFailedError, StoreFullError, StoreUnusableError
+from broker.storage.store import BackupFailedError, StoreFailedError, StoreFullError
 from broker.unclosed import caller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Generator, Sequence
     from types import TracebackType
 
-    from broker.core.names.definitions import Change, Definition
-    from broker.core.queues.unit import Unit
+    from broker.config import Config
+    from broker.core.manager import Manager
+    from broker.core.names.definitions import Change
     from broker.engine.handlers.monitors import Monitors
     from broker.engine.shared_queues import JoinableGroup
     from broker.interface.blocking import SyncConnection
     from broker.storage.store import Store
 
 logger = logging.getLogger(__name__)
-
-
-EXPIRY_SCAN_INTERVAL = 60.0
-"""Seconds between two searches for expired messages that nobody has met."""
 
 
 class QueueManager:
@@ -94,9 +76,8 @@ class QueueManager:
         self._store = store
         self.random_bits: Callable[[int], int] = randbits
         self._life = Life(f"queue manager {self.name}", self._live, caller())
-        self._conversations: dict[Conversation, None] = {}
+        self.conversations = Conversations()
         self.tags = LocalTags()
-        self._empty = anyio.Event()
         self._stopping = anyio.Event()
         self._error: Exception | None = None  # why it has to stop
         self._runs = False
@@ -126,31 +107,14 @@ class QueueManager:
         `config` is a `broker.toml`, or what `broker.config.load` made of one. Without one, `name` and `data` say which
         queue manager in which directory; data=None keeps everything in memory. `defaults` is for the default objects of
         a new queue manager: "durable" (messages are persistent unless the program or the queue says otherwise) or "mq"
-        (as IBM MQ has them: nonpersistent). `group`: the `broker.QueueSharingGroup` that it
-        joins. Raises ValueError for other words and for what the file says already, and
-        when it is entered StoreUnusableError, where the directory belongs to another queue manager, to one that runs,
-        to a newer version, or is damaged.
+        (as IBM MQ has them: nonpersistent). `group`: the `broker.QueueSharingGroup` that it joins. Raises ValueError
+        for other words and for what the file says already, and when it is entered StoreUnusableError, where the
+        directory belongs to another queue manager, to one that runs, to a newer version, or is damaged.
         """
-        if config is not None and (name, data, defaults) != (None, None, None):
-            raise ValueError("name=, data= and defaults= are for a queue manager without a file, which has them all")
-        if defaults is not None and defaults not in DEFAULTS:
-            raise ValueError(f"defaults={defaults!r}: one of {', '.join(DEFAULTS)}")
-        if isinstance(config, str) and _names_no_file(config) and not Path(config).exists():
-            raise ValueError(
-                f"there is no file {config}: the first argument is the path of a broker.toml; "
-                f"a queue manager without one is QueueManager.open(name={config!r}, data=...)"
-            )
-        if isinstance(config, str | Path):
-            config = load(Path(config), os.environ)
-        if config is None:
-            config = Config()
-            own = config.queue_manager
-            kept = None if data is None else Path(data)
-            own = replace(own, name=name or own.name, data=kept, defaults=defaults or own.defaults)
-            config = replace(config, queue_manager=own)
+        config = opening.configuration(config, name, data, defaults)
         clock = clock or Clock()
-        group = group or _group_for(config)
-        manager = cls(config, _store_for(config, clock) if store is None else store, clock, group)
+        group = group or opening.group_for(config)
+        manager = cls(config, opening.store_for(config, clock) if store is None else store, clock, group)
         manager._life.opened_at = caller()
         return manager
 
@@ -199,7 +163,7 @@ class QueueManager:
         if self.core.quiescing and not of_delivery:
             raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
         conversation = Conversation(self, appl_name, user, channel, room)
-        self._conversations[conversation] = None
+        self.conversations.add(conversation)
         return conversation
 
     def check_named(self, name: str) -> None:
@@ -216,22 +180,6 @@ class QueueManager:
                 f"{self.name} is not in its queue-sharing group {name} now: connect to another member, or by the name "
                 f"{self.name} for its private queues",
             )
-
-    def forget(self, conversation: Conversation) -> None:
-        """A conversation has ended."""
-        self._conversations.pop(conversation, None)
-        if not self._conversations:
-            self._empty.set()
-
-    def conversations(self) -> Iterator[Conversation]:
-        """Return the conversations that have not ended."""
-        return iter(list(self._conversations))
-
-    def open_units(self) -> Iterator[Unit]:
-        """The units of work that connections have begun and not ended."""
-        for conversation in self._conversations:
-            if conversation.hconn.unit is not None:
-                yield conversation.hconn.unit
 
     # Life
 
@@ -278,7 +226,7 @@ class QueueManager:
             if self.sharing is not None:
                 tasks.start_soon(self.sharing.run, name=f"queue-sharing group of {self.name}")
                 stack.callback(self.sharing.stop)
-            self._expiry_timer = self.clock.call_later(EXPIRY_SCAN_INTERVAL, self._scan_expired)
+            self._expiry_scan = ExpiryScan(self.context, self.sinks, self.config.limits.prepared_age)
             self._claim_watch = ClaimWatch(self.context, self.config.limits.claim_age)
             self._runs = True
             stack.callback(self._end)
@@ -292,17 +240,13 @@ class QueueManager:
         connection has gone, or after `timeout` seconds.
         """
         self._check_entered()
-        logger.info("queue manager quiesces name=%s connections=%d", self.name, len(self._conversations))
+        logger.info("queue manager quiesces name=%s connections=%d", self.name, len(self.conversations))
         self.core.quiesce()
         self.context.perform()
         quiescing = MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
         self.monitors.end(quiescing)
         self.context.deliveries.quiesce(quiescing)
-        if self._conversations:
-            self._empty = anyio.Event()
-            timer = self.clock.call_later(timeout, self._empty.set)
-            await self._empty.wait()
-            timer.cancel()
+        await self.conversations.until_ended(self.clock, timeout)
 
     async def stopped(self) -> Exception | None:
         """Wait until the queue manager has to stop because its store failed (journal rule 7), or because it has lost
@@ -313,18 +257,23 @@ class QueueManager:
         return self._error or self.journal.error
 
     def status(self) -> dict[str, Any]:
-        """The queue manager in figures, at once: with very many queues see `Figures`."""
+        """The queue manager in figures, at once: with very many queues see `figures`."""
         self._check_entered()
-        figures = Figures(self)
+        figures = self.figures()
         deque(figures.steps(), maxlen=0)
         return figures.all()
+
+    def figures(self) -> Figures:
+        """The queue manager in figures, which are to be taken down in steps."""
+        claim_age = self.config.limits.claim_age
+        return Figures(self.core, self.clock, claim_age, self.own_figures, self.part_figures)
 
     def own_figures(self) -> dict[str, Any]:
         """The figures of the queue manager itself."""
         return {
             "name": self.name,
             "quiescing": self.core.quiescing,
-            "connections": len(self._conversations),
+            "connections": len(self.conversations),
         }
 
     def handler_figures(self) -> list[dict[str, Any]]:
@@ -377,23 +326,7 @@ class QueueManager:
 
     async def _load(self) -> None:
         """Take over what the store holds, and create what a queue manager has from the beginning and is not there."""
-        objects, high_water = await self._store.load_objects()
-        now = self.clock.time()
-        kept = next((row for row in objects if row.kind == "QMGR"), None)
-        definition = create("QMGR", self.name, _in_utc(now), QMID=f"{self.name}_{_in_utc(now):%Y-%m-%d_%H.%M.%S}")
-        if not high_water:  # nothing was ever made here: later it would change identifiers that are known already
-            definition.attributes[INSTANCE] = self.random_bits(INSTANCE_BITS)
-        self.core = Manager(definition, now, high_water)
-        self.core.unit_bytes_max = self.config.limits.unit_of_work_bytes
-        self.core.sinks.bytes_max = self.config.limits.prepared_bytes
-        self.core.keys.maximum = self.config.limits.keys
-        if kept is not None and kept.name != self.name:
-            raise StoreUnusableError.of_another(kept.name, self.name)
-        for row in objects:
-            self.core.load_object(row)
-        count = await load_messages(self._store, self.core, Moment(now, self.clock.monotonic()))
-        logger.info("messages loaded name=%s messages=%d", self.name, count)
-        self.core.start_triggers(self.clock.monotonic())
+        self.core = await starting.load_core(self._store, self.config, self.clock, self.random_bits)
         self._portal = Portal()
         self.afterwards = Afterwards()
         self.journal = Journal(
@@ -409,43 +342,14 @@ class QueueManager:
         self.catalog = LiveCatalog(self.core, self.clock)
         decisions = Decisions(self.context, self.claims, self.sinks)
         self.commands = CommandServer(self.context, self.catalog, decisions, self.config.limits.script_bytes)
-        await self._create_objects(definition, new=not objects)
+        await starting.create_objects(self._store, self.core, self.config, self.clock.time())
         self.context.releases.arm()
 
-    async def _create_objects(self, definition: Definition, *, new: bool) -> None:
-        """Define what the store does not have: everything when the queue manager is new, else what an earlier version
-        did not create. What is there stays as it is.
+    async def define_at_start(self, wanted: Sequence[Change], what: str) -> None:
+        """Make changes of definitions before anybody connects, if there is room. Raises StoreUnusableError where the
+        store has failed.
         """
-        durable = self.config.queue_manager.defaults == DURABLE
-        wanted = (definition, *default_objects(_in_utc(self.clock.time()), durable=durable))
-        missing = [each for each in wanted if (each.space, each.name) not in self.core.objects.definitions]
-        if await self.define_at_start([Define(each) for each in missing], needed=new):
-            logger.info("default objects created name=%s objects=%d", self.name, len(missing))
-
-    async def define_at_start(
-        self, wanted: Sequence[Change], what: str = "default objects", *, needed: bool = False
-    ) -> bool:
-        """Make changes of definitions before anybody connects; whether there was anything to do and room for it. Raises
-        StoreUnusableError where there is no room for what is `needed`, or the store has failed.
-        """
-        if not wanted:
-            return False
-        changed = Rows(high_water=self.core.ids.reserve())
-        changes = []
-        for each in wanted:
-            change, rows = self.core.freeze(each)
-            changes.append(change)
-            changed.extend(rows)
-        try:
-            await self._store.write(changed)
-        except (StoreFullError, StoreFailedError) as error:
-            if needed or isinstance(error, StoreFailedError):
-                raise StoreUnusableError(f"the objects of {self.name} cannot be written: {error}") from error
-            logger.warning("%s not created name=%s objects=%d: %s", what, self.name, len(wanted), error)
-            return False
-        for change in changes:
-            self.core.apply(change)
-        return True
+        await starting.define(self._store, self.core, wanted, what)
 
     async def _keep_nonpersistent(self) -> None:
         """An orderly stop keeps the nonpersistent messages of queues with NPMCLASS(HIGH) for the next start."""
@@ -467,29 +371,11 @@ class QueueManager:
         with anyio.CancelScope(shield=True):
             await self.journal.run()
 
-    def _scan_expired(self) -> None:
-        """Discard what is expired on all queues, and what is prepared and nobody comes back for; look again when that
-        has been done and the interval is over.
-        """
-        self.sinks.tidy(self.config.limits.prepared_age)
-        self.slices.run(self._discard_expired(), self._expired_discarded)
-        self.slices.run(keying.tidy(list(self.core.objects.queues.values()), self.clock.time()), _keys_forgotten)
-
-    def _discard_expired(self) -> Iterator[None]:
-        for _ in self.core.expiry(list(self.core.objects.queues.values()), self.clock.time()):
-            self.context.perform()
-            yield
-
-    def _expired_discarded(self, error: Exception | None) -> None:
-        if error is not None:
-            logger.error("expired messages not discarded", exc_info=error)
-        self._expiry_timer = self.clock.call_later(EXPIRY_SCAN_INTERVAL, self._scan_expired)
-
     def fail(self, error: Exception) -> None:
         """The queue manager cannot go on: break all connections, so that nobody is told anything definite."""
         self._error = self._error or error
         self._stopping.set()
-        for conversation in list(self._conversations):
+        for conversation in self.conversations:
             conversation.break_()
 
     def _end(self) -> None:
@@ -497,47 +383,15 @@ class QueueManager:
             return
         self._runs = False
         self._stopping.set()
-        self._expiry_timer.cancel()
+        self._expiry_scan.end()
         self._claim_watch.end()
         self.context.end_waits()
         stopping = MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping")
         self.context.jobs.end(stopping)
         self.context.deliveries.quiesce(stopping)  # what one connection gives back is for nobody
-        for conversation in list(self._conversations):
+        for conversation in self.conversations:
             conversation.break_(MQRC.Q_MGR_STOPPING, at_once=True)
         self.context.mark_expiry.end()
         self.context.releases.end()
         self.slices.end()
         self.monitors.end(stopping)
-
-
-def _keys_forgotten(error: Exception | None) -> None:
-    if error is not None:
-        logger.error("keys not forgotten", exc_info=error)
-
-
-def _store_for(config: Config, clock: Clock) -> Store:
-    """Return the store of a queue manager with this configuration."""
-    own, journal = config.queue_manager, config.journal
-    if own.data is None:
-        return MemoryStore()
-    settings = LogSettings(journal.files, journal.file_bytes, journal.inline)
-    return LogStore(own.data, name=own.name, clock=clock, settings=settings)
-
-
-def _group_for(config: Config) -> JoinableGroup | None:
-    """The queue-sharing group that the configuration names. What fills it in is above the engine: found by its name."""
-    own = config.queue_sharing_group
-    if not own.name:
-        return None
-    group: JoinableGroup = import_module("broker.sharing.members.group").QueueSharingGroup(own.name, own.dsn, own.lease)
-    return group
-
-
-def _in_utc(now: float) -> datetime:
-    return datetime.fromtimestamp(now, UTC)
-
-
-def _names_no_file(text: str) -> bool:
-    """True if this looks like the name of a queue manager, not like the path of a configuration."""
-    return is_name(text) and "/" not in text and not text.endswith(".toml")

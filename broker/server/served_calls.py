@@ -70,7 +70,7 @@ class ServedCalls:
                 raise self._ended_already(conversation)
             if waits:
                 self._flow.check_waiting(weight)
-            call = verbs.start(port, frame, self._earlier)
+            call = verbs.BY_VERB[verb].start(port, frame, self._earlier)
         except WireError:
             raise
         except Exception as error:

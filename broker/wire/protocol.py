@@ -11,17 +11,20 @@ from __future__ import annotations
 
 from enum import Enum
 from struct import Struct
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
 from broker.wire.foreign import foreign
 from broker.wire.frames import ANSWERS, CALL_MAX, CALLS, CONVERSATION_MAX, FRAME_BYTES, Frame, Verb, WireError
-from broker.wire.unpacking import Payload, unpack, unpack_careful
+from broker.wire.unpacking import PARTS_BYTES_MAX, Payload, unpack, unpack_careful, unpack_short
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LENGTH: Final = Struct(">I")
 _HANDSHAKE_BYTES_MAX: Final = 4096
-_COPIED_BYTES_MAX: Final = 64 * 1024  # to copy a short frame is cheaper than to look at it where it is
+_SHORT_BYTES_MAX: Final = PARTS_BYTES_MAX  # to copy such a frame is cheaper than to look at it where it is
 
 
 class Role(Enum):
@@ -60,6 +63,10 @@ _SENDS: Final[dict[Role, frozenset[int]]] = {
 }
 
 
+_UNPACK: Final = {Role.CLIENT: (unpack, unpack), Role.SERVER: (unpack_short, unpack_careful)}
+"""By the end that reads: for short frames, and for long ones."""
+
+
 class Endpoint:
     """One end of a line.
 
@@ -77,7 +84,7 @@ class Endpoint:
         self._said = _SENDS[role] & _TALK
         self._frame_bytes = frame_bytes
         self._limit = min(_HANDSHAKE_BYTES_MAX, frame_bytes)
-        self._unpack = unpack if role is Role.CLIENT else unpack_careful
+        self._unpack_short, self._unpack_long = _UNPACK[role]
         self._packer = msgpack.Packer()
         self.unread: bytes | bytearray = b""
         """The bytes that came in and are not all handled; empty when there is nothing more to handle."""
@@ -96,9 +103,9 @@ class Endpoint:
                 length: int = _LENGTH.unpack_from(data, position)[0]
                 start = position + 4
                 end = start + length
-                if end > there or length > self._limit or length > _COPIED_BYTES_MAX:
+                if end > there or length > self._limit or length > _SHORT_BYTES_MAX:
                     break
-                frames.append(self._frame(data[start:end]))
+                frames.append(self._frame(data[start:end], self._unpack_short))
                 position = end
             if position == there:
                 return frames
@@ -135,11 +142,11 @@ class Endpoint:
         if end > there:
             return None
         self.length = length
-        if length <= _COPIED_BYTES_MAX:
-            frame = self._frame(kept[start:end])
+        if length <= _SHORT_BYTES_MAX:
+            frame = self._frame(kept[start:end], self._unpack_short)
         else:
             with memoryview(kept) as view, view[start:end] as payload:
-                frame = self._frame(payload)
+                frame = self._frame(payload, self._unpack_long)
         if end == there:
             self.unread, self._position = b"", 0
         else:
@@ -186,9 +193,9 @@ class Endpoint:
         error.answer = stranger.answer
         return error
 
-    def _frame(self, payload: Payload) -> Frame:
+    def _frame(self, payload: Payload, unpack: Callable[[Payload], Any]) -> Frame:
         try:
-            frame = self._unpack(payload)
+            frame = unpack(payload)
         except (ValueError, TypeError, msgpack.UnpackException) as error:
             raise WireError(f"not a frame: {error}") from error
         if type(frame) is not list or len(frame) < 3:

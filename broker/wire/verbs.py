@@ -111,13 +111,26 @@ class VerbRow:
     forms: dict[int, _Form] = field(init=False)
     """By the number of items that a frame may have."""
 
+    start: Callable[[Port, Frame, Earlier], Call[Any]] = field(init=False)
+    """Makes the call that a frame asks for. The function given finds the PUT_MANY of a number, for one that comes after
+    it. Raises WireError, or MQError for what is wrong with an argument.
+    """
+
     plain: bool = field(init=False)
     """The arguments are the items of the frame."""
 
     def __post_init__(self) -> None:
         shorter = [each for each in self.fields if each.default is SENT]
         self.forms = {3 + len(form.items): form for form in map(_form, (self.fields, shorter))}
+        self.start = self.by_hand or self._start
         self.plain = shorter == list(self.fields) and not any(each.pack or each.parts for each in self.fields)
+
+    def _start(self, port: Port, frame: Frame, _: object) -> Call[Any]:
+        make: Callable[..., Call[Any]] = getattr(port, self.name)
+        match frame:
+            case [_, _, _] if not self.fields:
+                return make()
+        return make(**self.arguments(frame))
 
     def arguments(self, frame: Frame) -> dict[str, Any]:
         """Return the arguments in a frame, by their names. Raises WireError or MQError."""
@@ -142,21 +155,6 @@ class VerbRow:
         """Return the items of a frame that could not be packed; what a program has chosen as something that can."""
         fields = self.forms[3 + len(items)].items
         return [item if each.reason is None else sendable(item) for each, item in zip(fields, items, strict=True)]
-
-
-def start(port: Port, frame: Frame, earlier: Earlier) -> Call[Any]:
-    """Make the call that a frame asks for. `earlier` finds the PUT_MANY of a number, for one that comes after it.
-
-    Raises WireError, or MQError for what is wrong with an argument.
-    """
-    row = BY_VERB[frame[0]]
-    if row.by_hand is not None:
-        return row.by_hand(port, frame, earlier)
-    make: Callable[..., Call[Any]] = getattr(port, row.name)
-    match frame:
-        case [_, _, _] if not row.fields:
-            return make()
-    return make(**row.arguments(frame))
 
 
 def result(verb: int, frame: Frame) -> Any:

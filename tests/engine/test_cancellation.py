@@ -312,7 +312,7 @@ async def test_the_line_may_be_cut_at_any_turn(end: str, kind: str, act: Callabl
             await asyncio.wait([task])
             error = task.exception()
             assert error is None or (isinstance(error, MQError) and error.reason == MQRC.CONNECTION_BROKEN), error
-            await system.until(lambda: len(system.manager._conversations) == 0)
+            await system.until(lambda: len(system.manager.conversations) == 0)
         if ended:
             break
         assert after < TURNS_MAX

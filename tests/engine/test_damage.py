@@ -16,7 +16,7 @@ from broker import MQError, QueueManager
 from broker.config import Config
 from broker.core.calls import batches
 from broker.engine.calls.room import Room
-from broker.engine.manager import EXPIRY_SCAN_INTERVAL
+from broker.engine.expiry_scan import EXPIRY_SCAN_INTERVAL
 from broker.mqi import (
     MQFB,
     MQGMO,

@@ -5,12 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from broker.core.queues.effects import Effects
+from broker.engine.context import EngineContext
 from tests.engine.bench import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pytest
 
 
 class Unlocked:
@@ -57,3 +59,21 @@ async def test_effects_are_carried_out_in_one_order(monkeypatch: pytest.MonkeyPa
         assert not effects
         context.perform()
         assert len(done) == 7
+
+
+@pytest.mark.parametrize("kind", sorted({*Effects.__slots__} - {"held"}))
+def test_effects_of_each_kind_are_carried_out(kind: str) -> None:
+    class Drained(Exception):
+        """The effects are about to be carried out."""
+
+    def drain(now: float) -> Effects:
+        raise Drained
+
+    effects = Effects()
+    assert not effects
+    setattr(effects, kind, [None])
+    assert effects
+    core = SimpleNamespace(effects=effects, drain=drain)
+    context: Any = SimpleNamespace(core=core, clock=SimpleNamespace(time=lambda: 0.0))
+    with pytest.raises(Drained):
+        EngineContext.perform(context)

@@ -331,7 +331,7 @@ async def test_a_connection_that_is_dropped_warns_with_its_line_and_is_ended(thr
                 del connection
                 gc.collect()
             assert [each.filename for each in reported] == [__file__]
-            await until(lambda: len(list(manager.conversations())) == 1)
+            await until(lambda: len(manager.conversations) == 1)
         assert await has(manager) == [b"acknowledged"]
 
 

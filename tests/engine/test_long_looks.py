@@ -18,8 +18,8 @@ from broker.core.queues.shelf.selection import EXPIRED_AT_ONCE
 from broker.core.queues.shelf.shelf import Shelf
 from broker.core.queues.shelf.views import LOOKS_AT_ONCE
 from broker.engine.calls.room import Room
+from broker.engine.expiry_scan import EXPIRY_SCAN_INTERVAL
 from broker.engine.jobs.slices import SLICE_STEPS
-from broker.engine.manager import EXPIRY_SCAN_INTERVAL
 from broker.mqi import MQGMO, MQMF, MQMO, MQOO, MQRC, GetMessageOptions, MessageDescriptor, ObjectDescriptor
 from broker.testing import VirtualClock
 from tests.engine.bench import ALL, reason_of

@@ -39,7 +39,7 @@ async def test_a_connection_that_is_cut_ends_its_own_waits_and_looks_at_no_other
     kept = waits(manager, others, 20)
     port = manager.connect().port
     cut = [port.trigger_wait(manager.core.triggers.posts) for _ in range(3)]
-    conversation = next(each for each in manager._conversations if each is port)
+    conversation = next(each for each in manager.conversations if each is port)
     with Steps() as steps:
         manager.monitors.leave(conversation, MQRC.CONNECTION_BROKEN)
     assert steps.count < 2000

@@ -16,7 +16,7 @@ import pytest
 from broker import MQError, QueueManager, connect
 from broker.config import Config, ListenerConfig, QueueManagerConfig
 from broker.config.sections import QueueSharingGroupConfig
-from broker.engine import manager as engine
+from broker.engine import opening
 from broker.mqi import MQGMO, MQOO, MQPMO, MQRC, GetMessageOptions
 from broker.server import StartError, daemon
 from broker.server.errors import StoreLostError
@@ -311,7 +311,7 @@ async def test_a_store_that_fails_ends_the_daemon_with_an_error(
     config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = FaultStore(MemoryStore())
-    monkeypatch.setattr(engine, "LogStore", lambda path, **_: store)
+    monkeypatch.setattr(opening, "LogStore", lambda path, **_: store)
     ready: list[str] = []
 
     async def put() -> Any:

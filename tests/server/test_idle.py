@@ -150,7 +150,7 @@ async def test_one_connection_of_a_line_has_the_time_and_another_has_not(
         await other.put1("Q", b"A", options=MQPMO.SYNCPOINT)
         async with quiescing(manager, server) as over:
             await clock.advance(1)
-            assert [each.hconn.unit is not None for each in manager.conversations()] == [True]
+            assert [each.hconn.unit is not None for each in manager.conversations] == [True]
             assert not over.done()
             await other.commit()
             await other.close()
@@ -183,7 +183,7 @@ async def test_a_program_that_has_put_once_by_an_app_ends_at_once(
     await app.put("ORDERS", "3 chairs")
     with pytest.raises(TimeoutError):
         await app.request("ORDERS", "a table", timeout=0.5)  # its connection waits for replies from now on
-    assert len(list(manager.conversations())) == 2
+    assert len(manager.conversations) == 2
     await quiesce(manager, server)
     await app.stop()
 

@@ -152,7 +152,7 @@ class Members:
         self.stores[name] = _as_it_is(self.stores[name])
         await self.lines[name].cut()
         life = self._lives.pop(name)
-        for conversation in list(life.manager._conversations):
+        for conversation in life.manager.conversations:
             conversation.break_(at_once=True)
         life.ends.set()
         await life.ended.wait()

@@ -160,7 +160,7 @@ async def test_a_message_arrives_as_it_was_put(station: Station) -> None:
     assert (message.data, md.msg_id, md.correl_id, md.format) == (b"hello", b"M" * 24, b"C" * 24, "MQSTR")
     assert (md.user_identifier, md.put_appl_name, md.put_date, md.put_time) == ("alice", "shop", "20260102", "03040506")
     assert (md.reply_to_q, md.reply_to_q_mgr, md.persistence) == ("REPLIES", "QM1", MQPER.NOT_PERSISTENT)
-    assert list(station.manager.open_units()) == []
+    assert list(station.manager.conversations.units()) == []
 
 
 async def test_the_time_that_a_message_has_waited_is_taken_off_its_life(station: Station) -> None:

@@ -93,7 +93,7 @@ async def test_the_end_of_a_connection_ends_its_unit(members: Members, orderly: 
             await shared.put(b"shared", PERSISTENT, PUT)
             await own.put(b"own", PERSISTENT, PUT)
             if not orderly:
-                for conversation in list(members["QM1"]._conversations):
+                for conversation in members["QM1"].conversations:
                     conversation.break_()
     await members.clock.rest()
     there = [(b"shared", 0)] if orderly else []

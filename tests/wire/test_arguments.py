@@ -18,7 +18,7 @@ from broker.mqi import MQRC, GetMessageOptions, MessageDescriptor, MQError, Obje
 from broker.mqi.delivery_fields import Failure, Outcome, Settlement
 from broker.server.request import weight_of
 from broker.testing import VirtualClock
-from broker.wire import Verb, WireError, arguments, verbs
+from broker.wire import Verb, WireError, arguments
 from broker.wire.delivery_wire import packed_settlements
 from broker.wire.results import pairs
 from broker.wire.structures import DescriptorPacker, object_fields, packed_get_options, packed_put_options
@@ -79,7 +79,7 @@ async def port() -> AsyncIterator[Port]:
 async def reason_of(port: Port, frame: list[Any]) -> MQRC | int:
     """The reason with which the call fails that a frame asks for."""
     with pytest.raises(MQError) as caught:
-        result = await verbs.start(port, frame, lambda number: None)
+        result = await BY_VERB[frame[0]].start(port, frame, lambda number: None)
         if isinstance(result, PlacedMany) and result.error is not None:
             raise result.error
     return caught.value.reason
@@ -87,7 +87,7 @@ async def reason_of(port: Port, frame: list[Any]) -> MQRC | int:
 
 def start(frame: list[Any]) -> list[tuple[Any, ...]]:
     port = RecordingPort()
-    verbs.start(cast("Port", port), frame, lambda number: None)
+    BY_VERB[frame[0]].start(cast("Port", port), frame, lambda number: None)
     return port.calls
 
 
@@ -405,7 +405,7 @@ async def test_no_integer_of_a_descriptor_is_taken_beyond_32_bits(port: Port, na
 async def test_the_messages_of_a_batch_reach_the_port_with_their_descriptors() -> None:
     port, before = RecordingPort(), PutManyCall()
     frame = [Verb.PUT_MANY, 1, 2, 7, PMO, 1, packed(*MD.to_tuple()), b"A", True, b"B", None, b"C", True, b"D"]
-    verbs.start(cast("Port", port), frame, {1: before}.get)
+    BY_VERB[frame[0]].start(cast("Port", port), frame, {1: before}.get)
     ((name, hobj, messages, options, after),) = port.calls
     assert (name, hobj, options.options, after) == ("put_many", 7, PUT[0], before)
     assert list(messages) == [(MD, b"A"), (MD, b"B"), (None, b"C"), (None, b"D")]

@@ -12,25 +12,26 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from broker.engine.manager import QueueManager
+    from collections.abc import Awaitable, Callable
+
     from broker.storage.store import Done
 
 
 class Backup(Look[None]):
-    """A backup of the queue manager's data into the directory `path`."""
+    """A backup of the queue manager's data, which `back_up` makes; `start_soon` runs a task."""
 
-    __slots__ = ("_manager", "_path", "_scope")
+    __slots__ = ("_back_up", "_scope", "_start_soon")
 
     answer = None
 
-    def __init__(self, manager: QueueManager, path: str) -> None:
-        self._manager = manager
-        self._path = path
+    def __init__(self, back_up: Callable[[], Awaitable[None]], start_soon: Callable[..., None]) -> None:
+        self._back_up = back_up
+        self._start_soon = start_soon
         self._scope = CancelScope()
 
     def begin(self, done: Done) -> None:
         """Start the task."""
-        self._manager.start_soon(self._make, done)
+        self._start_soon(self._make, done)
 
     def end(self) -> None:
         """Break it off; harmless when it is over."""
@@ -40,7 +41,7 @@ class Backup(Look[None]):
         error: Exception | None = MQError(MQRC.CONNECTION_BROKEN, "the backup was broken off")
         with self._scope:
             try:
-                await self._manager.backup(self._path)
+                await self._back_up()
             except MQError as refused:
                 error = refused
             except Exception as wrong:

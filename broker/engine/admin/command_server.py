@@ -19,7 +19,8 @@ from broker.commands.language import script
 from broker.commands.requests import DECISIONS, GROUP_REQUESTS, ScopedRequest
 from broker.engine.admin.group_commands import refusal_of
 from broker.engine.admin.scripts import Unread
-from broker.engine.jobs.awaits import PAUSE, Asked, Changed, refreshed
+from broker.engine.jobs.awaits import PAUSE, Changed
+from broker.engine.jobs.group_awaits import Asked, refreshed
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC

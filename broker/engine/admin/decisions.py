@@ -13,7 +13,8 @@ from broker.commands.decisions import decided
 from broker.commands.requests import ResetRequest, ResolveConsumerRequest, ResolveUnitRequest
 from broker.core.prepared.unit import UnitName
 from broker.core.queues.unit import IN_DOUBT
-from broker.engine.jobs.awaits import Asked, Written
+from broker.engine.jobs.awaits import Written
+from broker.engine.jobs.group_awaits import Asked
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.engine.claims.holdings import consumer_figures, handler_figures, unit_figures
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
+    from broker.clock import Clock
+    from broker.core.manager import Manager
     from broker.core.queues.queue import LocalQueue
-    from broker.engine.manager import QueueManager
 
 
 LOOKS_AT_ONCE: Final = 500
@@ -18,10 +19,24 @@ LOOKS_AT_ONCE: Final = 500
 
 
 class Figures:
-    """The figures of a queue manager, taken down in steps. What is deleted meanwhile may not be among them."""
+    """The figures of a queue manager, taken down in steps. What is deleted meanwhile may not be among them.
 
-    def __init__(self, manager: QueueManager) -> None:
-        self._manager = manager
+    `own` and `parts` return the figures of the queue manager itself and of its parts.
+    """
+
+    def __init__(
+        self,
+        core: Manager,
+        clock: Clock,
+        claim_age: float,
+        own: Callable[[], dict[str, Any]],
+        parts: Callable[[], dict[str, Any]],
+    ) -> None:
+        self._core = core
+        self._clock = clock
+        self._claim_age = claim_age
+        self._own = own
+        self._parts = parts
         self._queues: list[dict[str, Any]] = []
         self._consumers: list[dict[str, Any]] = []
         self._units: list[dict[str, Any]] = []
@@ -29,7 +44,7 @@ class Figures:
 
     def steps(self) -> Iterator[None]:
         """Take down the figures of each queue, each handler, each consumer and each prepared unit."""
-        queues, triggers = self._manager.core.objects.queues, self._manager.core.triggers
+        queues, triggers = self._core.objects.queues, self._core.triggers
         for name in sorted(queues):
             queue = queues.get(name)
             if queue is not None:
@@ -47,7 +62,7 @@ class Figures:
                         "duplicates": 0 if keys is None else keys.duplicates,
                         "duplicates_with_other_data": 0 if keys is None else keys.other_data,
                         "uncommitted": queue.uncommitted,
-                        "claimed": self._manager.core.consumers.claimed_of(queue),
+                        "claimed": self._core.consumers.claimed_of(queue),
                         "prepared": queue.prepared,
                         "bytes": queue.bytes,
                         "ipprocs": queue.input_count,
@@ -59,26 +74,25 @@ class Figures:
                     }
                 )
             yield
-        for handler in handler_figures(self._manager.core):
+        for handler in handler_figures(self._core):
             self._handlers.append(handler)
             yield
-        claim_age = self._manager.config.limits.claim_age
-        for consumer in consumer_figures(self._manager.core, self._manager.clock.time(), claim_age):
+        for consumer in consumer_figures(self._core, self._clock.time(), self._claim_age):
             self._consumers.append(consumer)
             yield
-        for unit in unit_figures(self._manager.core, self._manager.clock.time()):
+        for unit in unit_figures(self._core, self._clock.time()):
             self._units.append(unit)
             yield
 
     def all(self) -> dict[str, Any]:
         """Return all that has been taken down, with the figures of the queue manager and its parts."""
         return {
-            **self._manager.own_figures(),
+            **self._own(),
             "queues": self._queues,
             "handlers": self._handlers,
             "consumers": self._consumers,
             "prepared_units": self._units,
-            **self._manager.part_figures(),
+            **self._parts(),
         }
 
 

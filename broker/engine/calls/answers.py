@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.core.calls.puts.distribution import DistributionList
+from broker.core.message import context
 from broker.interface.answers import Distribution, Opened, Placed
 from broker.interface.port import ENDED
+from broker.mqi import checks
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
+from broker.mqi.structures import MessageDescriptor
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
+    from broker.core.calls.puts.keying import Duplicate
+    from broker.core.calls.puts.put import Put
+    from broker.core.identifiers import Identifiers
     from broker.core.message.entry import Entry
     from broker.core.queues.handles import Handle
     from broker.interface.port import Call
@@ -65,6 +71,31 @@ def placed(entry: Entry, reason: int) -> Placed:
         entry.persistence,
         reason,
         deliver_at=entry.handling.not_before if entry.handling is not None else 0.0,
+    )
+
+
+def repeated(put: Put, duplicate: Duplicate, ids: Identifiers, now: float) -> Placed:
+    """The answer to a put that was made before (handlers rule 4.3): the fields that the program gave, as if it had been
+    made now, with the MsgId of the first.
+    """
+    md = MessageDescriptor() if put.md is None else checks.descriptor(put.md)
+    entry, route, once = duplicate.entry, put.route, put.handle is None
+    return Placed(
+        context.pack(md, context.DEFAULT, ids.stamp(now), put.hconn, ids),
+        duplicate.msg_id,
+        md.correl_id,
+        md.group_id,
+        md.msg_seq_number,
+        md.offset,
+        md.original_length,
+        route.priority(md.priority),
+        route.persistence(md.persistence),
+        0,
+        route.q_name if once else "",
+        route.q_mgr_name if once else "",
+        deliver_at=entry.handling.not_before if entry is not None and entry.handling is not None else 0.0,
+        duplicate=True,
+        same_data=duplicate.same_data,
     )
 
 

@@ -5,9 +5,6 @@ a call that looks at queues (get, open, inquire) must see what this connection's
 while those are being written it is deferred, and all later calls wait behind it. All wait behind a call that takes more
 than one step (`broker.engine.jobs.jobs`). Where many have waited they are made in slices, and only as far as the
 connection has room for answers.
-
-In a queue-sharing group a call that names what this member does not know is made again when it has been looked up in
-the shared repository (queue-sharing 2): another member may have defined it a moment ago.
 """
 
 from __future__ import annotations
@@ -22,6 +19,7 @@ from broker.core.message.rows import Rows
 from broker.core.names.resolution import UnknownNameError
 from broker.engine.calls.answers import fail, succeed
 from broker.engine.calls.gets import ReceivingCall, spoil
+from broker.engine.calls.name_look_up import NameLookUp
 from broker.engine.jobs.awaits import PAUSE
 from broker.engine.jobs.jobs import Job
 from broker.engine.journal.pending_unit import PendingUnit
@@ -29,7 +27,6 @@ from broker.engine.mistakes import contained, mistake
 from broker.interface.port import Call
 from broker.interface.portal import check_loop
 from broker.mqi.errors import MQError
-from broker.mqi.reasons import MQRC
 from broker.storage.store import DataDamagedError, StoreFullError
 
 if TYPE_CHECKING:
@@ -41,6 +38,7 @@ if TYPE_CHECKING:
     from broker.engine.jobs.awaits import FifoLock
     from broker.engine.jobs.jobs import Steps
     from broker.engine.jobs.slices import Work
+    from broker.mqi.reasons import MQRC
     from broker.storage.store import Done
 
 C = TypeVar("C", bound=Call[Any])
@@ -62,6 +60,7 @@ class CallOrder:
     def __init__(self, context: EngineContext, room: Room) -> None:
         self.ended: MQRC | None = None
         self.end_reported = False  # a call has failed because of that
+        self.name_look_up = NameLookUp(context)
         self._loop = context.loop
         self._context = context
         self._room = room
@@ -71,8 +70,6 @@ class CallOrder:
         self._deferred: deque[QueuedCall] = deque()
         self._dropped: deque[Call[Any]] = deque()  # since the connection ended
         self._looking: Call[Any] | None = None  # with a job, or in the shared repository
-        self._looked_up = False  # what the call names that is being made
-        self._unread: Exception | None = None  # why it could not be
         self._resuming = False
 
     def in_order(self, call: C, make: Callable[..., None], *arguments: Any) -> C:
@@ -317,49 +314,33 @@ class CallOrder:
         except Exception as wrong:
             pending.then(mistake(wrong, "the settlement of a unit of work"))
 
-    def looks_up(self, error: MQError) -> bool:
-        """True if the call that has raised this is made again, once the name has been looked up in the group."""
-        return isinstance(error, UnknownNameError) and self._context.sharing is not None and not self._looked_up
-
     def _look_up(self, deferred: QueuedCall) -> None:
         """Make a call again, before all later ones, when what others have defined is known."""
-        go_on = self.hold()
         self._looking = deferred.call
 
-        def known(error: Exception | None) -> None:
+        def again() -> None:
             self._looking = None
             if self.ended is None:
-                self._looked_up, self._unread = True, error
                 self._make_deferred(deferred)
-                self._looked_up, self._unread = False, None
-            go_on()
 
-        member = self._context.member
-        member.ask(member.repository.look_up, "the reading of shared definitions", known)
+        self.name_look_up.run(again, self.hold())
 
     def _make(self, call: Call[Any], make: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         try:
             make(call, *arguments)
-        except MQError as error:
-            if self.looks_up(error):
+        except UnknownNameError as error:
+            if self.name_look_up.may_help(error):
                 self._look_up(QueuedCall(call, make, arguments))
             else:
-                call.set_exception(self._reported(error).with_traceback(None))  # which would keep the arguments alive
+                call.set_exception(self.name_look_up.reported(error).with_traceback(None))
+        except MQError as error:
+            call.set_exception(error.with_traceback(None))  # which would keep the arguments alive
         except Exception as error:
             spoil(call, mistake(error, "a call"))
         try:
             self._context.perform(self)
         except Exception as error:
             mistake(error, "what follows a call")
-
-    def _reported(self, error: MQError) -> MQError:
-        """Return the error for the program; of a name that could not be looked up, it says that."""
-        if self._unread is None or not isinstance(error, UnknownNameError):
-            return error
-        return MQError(
-            MQRC.DB2_NOT_AVAILABLE,
-            f"{error.detail}; what other members of the group have defined cannot be read: {self._unread}",
-        )
 
     @property
     def _next_may_be_made(self) -> bool:

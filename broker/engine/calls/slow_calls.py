@@ -10,10 +10,10 @@ from broker.core.explain.holders import held_by
 from broker.core.names import dynamic
 from broker.core.names.definitions import Delete
 from broker.engine.admin.backups import Backup
-from broker.engine.admin.figures import Figures
 from broker.engine.admin.objects import inquire, settings
 from broker.engine.calls.answers import opened, refusal
-from broker.engine.jobs.awaits import PAUSE, Asked, Changed, refreshed
+from broker.engine.jobs.awaits import PAUSE, Changed
+from broker.engine.jobs.group_awaits import Asked, refreshed
 from broker.engine.leaving import ending_waits
 from broker.mqi.constants.options import MQCO
 from broker.mqi.explanations import Explanation
@@ -97,7 +97,7 @@ async def status(conversation: Conversation) -> dict[str, Any]:
     """The queue manager in figures."""
     if conversation.context.sharing is not None:
         await refreshed(conversation.context.sharing, held=True)
-    figures = Figures(conversation.manager)
+    figures = conversation.manager.figures()
     for _ in figures.steps():
         await PAUSE
     return figures.all()
@@ -117,7 +117,8 @@ async def explanation(conversation: Conversation, route: Route, selection: Expla
 
 async def backup(conversation: Conversation, path: str) -> int:
     """A copy of the data in a directory. It is broken off when nobody waits for it any more."""
-    making = Backup(conversation.manager, path)
+    manager = conversation.manager
+    making = Backup(partial(manager.backup, path), manager.start_soon)
     try:
         await making
     finally:

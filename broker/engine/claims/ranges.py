@@ -172,7 +172,7 @@ def within(numbers: tuple[int, int]) -> tuple[int, int]:
 def _from(conversation: ClaimCalls, queue: LocalQueue, after: int, last: int) -> Iterator[Entry]:
     """The messages of a queue by arrival number, those too that somebody has got, or locked, for now."""
     aside = [entry for handle in queue.handles for entry in handle.position.locked]
-    for unit in conversation.manager.open_units():
+    for unit in conversation.manager.conversations.units():
         aside += [entry for entry in unit.gets if entry.queue is queue]
     some = sorted((entry for entry in aside if after < entry.place <= last), key=_place)
     there = queue.shelf.by_arrival(after, last)
@@ -181,7 +181,7 @@ def _from(conversation: ClaimCalls, queue: LocalQueue, after: int, last: int) ->
 
 def _uncommitted(conversation: ClaimCalls, queue: LocalQueue) -> Iterator[Entry]:
     """The messages that open units of work have put to a queue."""
-    for unit in conversation.manager.open_units():
+    for unit in conversation.manager.conversations.units():
         yield from (entry for entry in unit.puts if entry.queue is queue)
 
 

@@ -19,7 +19,8 @@ from broker.core.prepared.publishing import Publishing
 from broker.core.prepared.staging import StagedPiece, Staging, is_known
 from broker.core.queues.unit import ACTIVE, PREPARED
 from broker.engine.calls.answers import succeed
-from broker.engine.jobs.awaits import PAUSE, Asked, Fetched, FifoLock, Written
+from broker.engine.jobs.awaits import PAUSE, Fetched, FifoLock, Written
+from broker.engine.jobs.group_awaits import Asked
 from broker.engine.jobs.jobs import Job
 from broker.engine.journal.bodies import RUN_LENGTH, damaged, tell_damage
 from broker.interface.claims.claims import Publication, Staged

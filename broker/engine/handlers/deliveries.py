@@ -1,7 +1,7 @@
-"""Deliveries on their way: to those who take them, and through the journal when they end (handlers rule 1).
+"""Deliveries on their way to those who take them (handlers rule 1).
 
-The core says who is given what and what becomes of it. Here bodies are fetched, answers given, and the steps of an end
-made durable: what ends in one call and only removes messages goes to the journal in one submission.
+The core says who is given what. Here the messages are marked, their bodies fetched and the answers given. The ends of
+deliveries are in `delivery_ends`.
 """
 
 from __future__ import annotations
@@ -10,35 +10,29 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from broker.core.deliveries.steps import Fate
 from broker.core.message.rows import HANDLED, HANDLED_ALONE, Rows
 from broker.core.queues.effects import Grant
-from broker.engine.calls.answers import fail, nobody, succeed
+from broker.engine.calls.answers import fail, nobody
 from broker.engine.calls.get_answer import PLAIN
 from broker.engine.calls.get_answer import delivery as delivered
 from broker.engine.calls.gets import ReceivingCall
-from broker.engine.mistakes import mistake
 from broker.interface.handlers.delivery_answers import DeliveryAnswer, TakeAnswer
-from broker.mqi.delivery_fields import Became, Failure, Outcome, Settled, Settlement
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.storage.store import DataDamagedError, StoreFullError
+from broker.storage.store import DataDamagedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable
 
     from broker.clock import Timer
     from broker.core.deliveries.delivery import Delivery
     from broker.core.deliveries.service import WaitingTaker
-    from broker.core.deliveries.steps import Ending, Step
     from broker.core.deliveries.taking import HandOut
-    from broker.core.message.entry import Entry
     from broker.core.moment import Moment
     from broker.core.queues.queue import LocalQueue
     from broker.engine.context import EngineContext
     from broker.engine.conversation import Conversation
     from broker.engine.jobs.slices import Work
-    from broker.interface.port import Call
 
 logger = logging.getLogger(__name__)
 
@@ -88,9 +82,7 @@ class TakeCall(ReceivingCall[TakeAnswer]):
 
 
 class DeliveryService:
-    """Hands out the deliveries of a queue manager to those who serve its queues (`broker.core.deliveries.service`), and
-    takes them back.
-    """
+    """Hands out the deliveries of a queue manager to those who serve its queues (`broker.core.deliveries.service`)."""
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
@@ -98,7 +90,6 @@ class DeliveryService:
         self._timer: Timer | None = None
         self._running = self._again = False
         self._refusal: MQError | None = None
-        self._conversations: dict[int, Conversation] = {}  # of deliveries whose handlers have used theirs
         self._triggers: dict[LocalQueue, tuple[int, bytes]] = {}
         self._notified: dict[tuple[Conversation, int], bytes] = {}
         self._logged: dict[str, float] = {}  # when held dead letters of a queue were, monotonic
@@ -126,7 +117,7 @@ class DeliveryService:
             self._core.deliveries.stop_waiting(taker)
         for delivery in handed:
             if delivery.in_flight and not delivery.pending:  # else it has gone with its connection
-                self._carry_out(self._core.deliveries.give_back(delivery), _unheard)
+                self._context.delivery_ends.give_back(delivery)
         self.run()
 
     def untold(self, call: TakeCall) -> None:
@@ -146,7 +137,7 @@ class DeliveryService:
                 self._again = False
                 moment = self._context.moment()
                 for entry in self._core.deliveries.held_and_due():
-                    self._with_bodies([entry], partial(self._bury_again, entry))
+                    self._context.delivery_ends.bury_again(entry)
                 for service in self._core.deliveries.wanted():
                     if service.queue.deleted:
                         self._end_takers(service.takers, MQRC.Q_DELETED)
@@ -167,7 +158,7 @@ class DeliveryService:
     def hand_over(self, handed: HandOut, moment: Moment) -> None:
         """Messages have been taken for somebody, or for the dead-letter queue."""
         for delivery in handed.dead:
-            self._with_bodies(delivery.entries, partial(self._bury, delivery))
+            self._context.delivery_ends.bury(delivery)
         if handed.taker is None:
             return
         call = handed.taker.call
@@ -227,7 +218,7 @@ class DeliveryService:
                 for entry in delivery.entries:
                     if entry.data is None:
                         self._context.set_aside(entry, error)
-                self._carry_out(self._core.deliveries.give_back(delivery), _unheard)
+                self._context.delivery_ends.give_back(delivery)
             call.handed = good
         elif error is not None:
             fail(call, MQRC.CONNECTION_BROKEN, "the store failed")
@@ -276,208 +267,7 @@ class DeliveryService:
             self._core.deliveries.mark_dirty(service.queue)
         self.run()
 
-    # Settling
-
-    def settle(self, conversation: Conversation, call: Call[list[Settled]], settlements: Sequence[Settlement]) -> None:
-        """End deliveries of a connection; answer when all of them have ended."""
-        answers: list[Settled | None] = [None] * len(settlements)
-        left = len(settlements)
-        together: list[tuple[Ending, Callable[[Settled], None]]] = []
-        shared: list[tuple[Ending, Callable[[Settled], None]]] = []
-        rows, moment = Rows(), self._context.moment()
-
-        def settled(place: int, answer: Settled) -> None:
-            nonlocal left
-            answers[place] = answer
-            left -= 1
-            if not left:
-                succeed(call, [each for each in answers if each is not None])
-
-        for place, settlement in enumerate(settlements):
-            then = partial(settled, place)
-            delivery = self._core.deliveries.delivery(conversation.hconn, settlement.id)
-            if delivery is None:
-                then(Settled(settlement.id, Became.RETURNED, int(MQRC.HOBJ_ERROR)))
-            elif (
-                settlement.outcome == Outcome.DONE
-                and not settlement.failed
-                and delivery.id not in self._conversations
-                and not delivery.unit.reports
-            ):
-                own = delivery.unit.shared is None
-                before = len(rows.removals)
-                make = partial(self._core.deliveries.settle, delivery, settlement, rows=rows if own else None)
-                ending = self._ending(make, delivery, delivery.entries, moment, settlement.outcome)
-                if ending.steps[0].fate is Fate.DELAYED:
-                    del rows.removals[before:]
-                    self._carry_out(ending, then)
-                    continue
-                (together if own else shared).append((ending, then))
-            else:
-                self._settle_one(delivery, settlement, then)
-        if not settlements:
-            succeed(call, [])
-        if together:
-            self._remove_together(together, rows)
-        if shared:
-            heard = {id(ending): then for ending, then in shared}
-
-            def ended(ending: Ending, error: Exception | None) -> None:
-                self._step_ended(ending, heard[id(ending)], ending.steps[0], error)
-
-            self._context.member.deliveries.commit([ending for ending, _ in shared], ended)
-
-    def _remove_together(self, together: list[tuple[Ending, Callable[[Settled], None]]], rows: Rows) -> None:
-        """Ends that only remove messages: one submission, and each settles by itself."""
-
-        def written(error: Exception | None) -> None:
-            moment = self._context.moment()
-            for ending, then in together:
-                try:
-                    self._written(ending, ending.steps[0], then, error, moment)
-                except Exception as wrong:
-                    mistake(wrong, "the end of a delivery")
-            self._context.perform()
-            self.run()
-
-        if rows:
-            self._context.journal.submit(rows, written)
-        else:
-            written(None)
-
-    def _settle_one(self, delivery: Delivery, settlement: Settlement, then: Callable[[Settled], None]) -> None:
-        conversation = self._conversations.pop(delivery.id, None)
-        if conversation is None or conversation.broken:
-            self._prepared(delivery, settlement, then)
-            return
-
-        def make(_: Call[int]) -> None:
-            """In the order of its calls: what it has put before is in the unit."""
-            cause = conversation.unit_of_work.rollback_only.end()
-            ended = settlement
-            if cause is not None and settlement.outcome == Outcome.DONE:
-                failure = Failure("MQError", f"{cause}")
-                ended = settlement._replace(outcome=Outcome.FAILED, failure=failure, failed=())
-            self._prepared(delivery, ended, then)
-            conversation.break_(MQRC.HCONN_ERROR)
-
-        call = ReceivingCall[int]()
-        conversation.call_order.in_order(call, make)
-
-    def _prepared(self, delivery: Delivery, settlement: Settlement, then: Callable[[Settled], None]) -> None:
-        """Have the bodies in memory that the end needs, then end."""
-        if settlement.outcome == Outcome.RETURNED or (
-            settlement.outcome == Outcome.DONE and not settlement.failed and not delivery.unit.reports
-        ):
-            self._end(delivery, settlement, then)
-        else:
-            self._with_bodies(delivery.entries, partial(self._end, delivery, settlement, then))
-
-    def _end(self, delivery: Delivery, settlement: Settlement, then: Callable[[Settled], None]) -> None:
-        make = partial(self._core.deliveries.settle, delivery, settlement)
-        moment = self._context.moment()
-        self._carry_out(self._ending(make, delivery, delivery.entries, moment, settlement.outcome), then)
-
-    def _bury(self, delivery: Delivery) -> None:
-        make = partial(self._core.deliveries.bury, delivery)
-        self._carry_out(self._ending(make, delivery, delivery.entries, self._context.moment()), _unheard)
-
-    def _bury_again(self, entry: Entry) -> None:
-        if not self._core.deliveries.may_be_buried(entry):
-            return
-        make = partial(self._core.deliveries.bury_again, entry)
-        self._carry_out(self._ending(make, None, [entry], self._context.moment()), _unheard)
-
-    def _ending(
-        self,
-        make: Callable[[Moment], Ending],
-        delivery: Delivery | None,
-        entries: Sequence[Entry],
-        moment: Moment,
-        outcome: int | None = None,
-    ) -> Ending:
-        """The end that `make` decides. Where a mistake of ours breaks that off nothing is held for good: the messages
-        wait, and are handed out again.
-        """
-        try:
-            return make(moment)
-        except Exception as error:
-            mistake(error, "the end of a delivery")
-            return self._core.deliveries.salvage(delivery, entries, moment, outcome)
-
-    def _with_bodies(self, entries: Sequence[Entry], then: Callable[[], None]) -> None:
-        """Go on when the bodies of these messages are in memory, or cannot be."""
-        unread = [entry for entry in entries if entry.data is None]
-
-        def fetched(error: Exception | None) -> None:
-            if error is None or isinstance(error, DataDamagedError):
-                then()
-
-        if unread:
-            self._context.bodies.fetch(unread, fetched)
-        else:
-            then()
-
-    def _carry_out(self, ending: Ending, then: Callable[[Settled], None]) -> None:
-        """Make the steps of an end durable, and settle each."""
-        if any(step.shared for step in ending.steps):
-            self._context.member.deliveries.end(ending, partial(self._step_ended, ending, then))
-            return
-        for step in list(ending.steps):
-            written = partial(self._step_written, ending, step, then)
-            if step.rows:
-                self._context.journal.submit(step.rows, written)
-            else:
-                written(None)
-
-    def _step_written(
-        self, ending: Ending, step: Step, then: Callable[[Settled], None], error: Exception | None
-    ) -> None:
-        try:
-            self._written(ending, step, then, error, self._context.moment())
-            self._context.perform()
-        except Exception as wrong:
-            mistake(wrong, "the end of a delivery")
-        self.run()
-
-    def _written(
-        self, ending: Ending, step: Step, then: Callable[[Settled], None], error: Exception | None, moment: Moment
-    ) -> None:
-        """A step is durable, or could not be: it takes effect. What comes of that is the caller's to perform."""
-        if error is not None and not isinstance(error, StoreFullError):
-            return  # the queue manager ends: nothing definite is answered
-        deliveries = self._core.deliveries
-        undone = error is not None and step.committed
-        if undone and (softened := deliveries.refuse(step, ending, moment)):
-            self._context.journal.submit(softened, nobody)
-        if step.committed and not undone and not step.unit.puts:
-            self._context.settle_removals(step.unit, moment.wall)
-        else:
-            self._context.settle(step.unit, committed=step.committed and not undone)
-        deliveries.settled(ending, step, moment, undone=undone)
-        if error is not None and not undone:  # not even for that: it holds until the queue manager ends
-            ending.answer = ending.answer._replace(reason=int(MQRC.STORAGE_MEDIUM_FULL))
-        if not ending.steps:
-            then(ending.answer)
-
-    def _step_ended(self, ending: Ending, then: Callable[[Settled], None], step: Step, error: Exception | None) -> None:
-        """A step that has to do with shared queues has settled; `error`: it was backed out instead."""
-        if error is not None:
-            reason = error.reason if isinstance(error, MQError) else MQRC.STORAGE_MEDIUM_FULL
-            ending.answer = ending.answer._replace(reason=int(reason))
-            if ending.answer.became in (Became.GONE, Became.DEAD) and reason != MQRC.OUTCOME_PENDING:
-                ending.answer = ending.answer._replace(became=Became.RETURNED)
-        self._core.deliveries.settled(ending, step, self._context.moment(), undone=error is not None and step.committed)
-        if not ending.steps:
-            then(ending.answer)
-        self._context.perform()
-        self.run()
-
     # Connections
-
-    def connected(self, delivery: Delivery, conversation: Conversation) -> None:
-        """A handler uses the connection of its delivery."""
-        self._conversations[delivery.id] = conversation
 
     def leaving(self, conversation: Conversation, reason: int) -> Work:
         """A connection ends: what it has in flight ends with it, as a crash unless it has ended in order."""
@@ -485,35 +275,14 @@ class DeliveryService:
         for key in [key for key in self._notified if key[0] is conversation]:
             del self._notified[key]
         for taker in self._core.deliveries.takers_of(conversation.hconn):
-            call = taker.call
-            assert isinstance(call, TakeCall)
-            call.taker = None
-            fail(call, reason)
-        for ending in self._ends_of(conversation, crashed=crashed):
-            assert ending.delivery is not None
-            own = self._conversations.pop(ending.delivery.id, None)
-            self._carry_out(ending, _unheard)
-            if own is not None:
-                own.break_(MQRC.HCONN_ERROR)
-            yield
+            _end_take(taker, reason)
+        yield from self._context.delivery_ends.leaving(conversation, crashed=crashed)
         self.run()
-
-    def _ends_of(self, conversation: Conversation, *, crashed: bool) -> list[Ending]:
-        """The ends of all that a connection has in flight."""
-        moment, deliveries = self._context.moment(), self._core.deliveries.in_hand(conversation.hconn)
-        try:
-            return self._core.deliveries.gone(conversation.hconn, moment, crashed=crashed)
-        except Exception as error:
-            mistake(error, "the end of a worker")
-            return [self._core.deliveries.salvage(each, each.entries, moment) for each in deliveries]
 
     def stop_serving(self, conversation: Conversation, service: int) -> None:
         """A connection takes no more from a queue."""
         for taker in self._core.deliveries.stop_serving(conversation.hconn, service):
-            call = taker.call
-            assert isinstance(call, TakeCall)
-            call.taker = None
-            fail(call, MQRC.HOBJ_ERROR, "it serves the queue no more")
+            _end_take(taker, MQRC.HOBJ_ERROR, "it serves the queue no more")
         self._notified.pop((conversation, service), None)
         self.run()
 
@@ -528,10 +297,7 @@ class DeliveryService:
     def _end_takers(self, takers: Iterable[WaitingTaker], reason: int) -> None:
         for taker in list(takers):
             self._core.deliveries.stop_waiting(taker)
-            call = taker.call
-            assert isinstance(call, TakeCall)
-            call.taker = None
-            fail(call, reason)
+            _end_take(taker, reason)
 
     def _tell_held(self) -> None:
         held, self._core.effects.held = self._core.effects.held, []
@@ -545,5 +311,9 @@ class DeliveryService:
                 )
 
 
-def _unheard(_: Settled) -> None:
-    """Nobody asked for this end."""
+def _end_take(taker: WaitingTaker, reason: int, detail: str = "") -> None:
+    """Answer a call that waited for deliveries with an error."""
+    call = taker.call
+    assert isinstance(call, TakeCall)
+    call.taker = None
+    fail(call, reason, detail)

@@ -84,7 +84,7 @@ class HandlingCalls:
 
     def _settle(self, call: Call[list[Settled]], settlements: Sequence[Settlement]) -> None:
         backoff.check_settlements(settlements)
-        self.context.deliveries.settle(self, call, settlements)  # type: ignore[arg-type]
+        self.context.delivery_ends.settle(self, call, settlements)  # type: ignore[arg-type]
 
     def _delivery_connection(self, call: Call[Any], number: int, appl_name: str) -> None:
         delivery = self.core.deliveries.delivery(self.hconn, number)
@@ -95,5 +95,5 @@ class HandlingCalls:
         conversation.unit_of_work = DeliveryUnit(conversation.hconn, conversation.call_order)
         conversation.hconn.unit = delivery.unit
         delivery.unit.owner = conversation.hconn
-        self.context.deliveries.connected(delivery, conversation)
+        self.context.delivery_ends.connected(delivery, conversation)
         call.set_result(conversation)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from broker.engine.jobs.awaits import PAUSE, Asked
+from broker.engine.jobs.awaits import PAUSE
+from broker.engine.jobs.group_awaits import Asked
 from broker.interface.answers import PendingQueue, PendingStarts, StartLease
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from broker.engine.calls.answers import fail
 
 if TYPE_CHECKING:
     from broker.core.triggers import Triggers
-    from broker.engine.conversation import Conversation
-    from broker.interface.port import Call
+    from broker.interface.port import Call, Port
     from broker.mqi.errors import MQError
 
 
@@ -20,18 +19,18 @@ class Monitors:
     def __init__(self, triggers: Triggers) -> None:
         self._triggers = triggers
         self._seen = triggers.posts
-        self._waiting: dict[Conversation, dict[Call[int], None]] = {}
+        self._waiting: dict[Port, dict[Call[int], None]] = {}
         self._refusal: MQError | None = None
 
-    def wait(self, conversation: Conversation, call: Call[int], posts: int) -> None:
+    def wait(self, port: Port, call: Call[int], posts: int) -> None:
         """Answer `call` when there was a post after the first `posts`: at once, if there was one already."""
         if self._refusal is not None:
             raise self._refusal
         if self._triggers.posts > posts:
             call.set_result(self._triggers.posts)
             return
-        self._waiting.setdefault(conversation, {})[call] = None
-        call.add_done_callback(partial(self._forget, conversation))
+        self._waiting.setdefault(port, {})[call] = None
+        call.add_done_callback(partial(self._forget, port))
 
     def wake(self) -> None:
         """Answer everybody, if there was a post since the last time."""
@@ -42,9 +41,9 @@ class Monitors:
             if not call.done():
                 call.set_result(self._seen)
 
-    def leave(self, conversation: Conversation, reason: int) -> None:
-        """A conversation ends: so do its waits."""
-        for call in list(self._waiting.get(conversation, ())):
+    def leave(self, port: Port, reason: int) -> None:
+        """A connection ends: so do its waits."""
+        for call in list(self._waiting.get(port, ())):
             fail(call, reason)
 
     def end(self, error: MQError) -> None:
@@ -56,8 +55,8 @@ class Monitors:
     def _all(self) -> list[Call[int]]:
         return [call for calls in self._waiting.values() for call in calls]
 
-    def _forget(self, conversation: Conversation, call: Call[int]) -> None:
-        calls = self._waiting[conversation]
+    def _forget(self, port: Port, call: Call[int]) -> None:
+        calls = self._waiting[port]
         del calls[call]
         if not calls:
-            del self._waiting[conversation]
+            del self._waiting[port]

@@ -1,6 +1,6 @@
 """The awaits of a job (`broker.engine.jobs.jobs`): a pause, changes of definitions, and looks, whose answers come
-later: that rows are durable, that bodies are in memory, that the queue-sharing group has done some work, that a lock is
-free.
+later: that rows are durable, that bodies are in memory, that a lock is free. Those of the queue-sharing group are in
+`group_awaits`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from broker.core.names.definitions import Change
     from broker.engine.journal.bodies import Bodies
     from broker.engine.journal.journal import Journal
-    from broker.engine.shared_queues import GroupWork, SharedQueues
     from broker.storage.store import Done
 
 T = TypeVar("T")
@@ -120,30 +119,6 @@ class Fetched(Look[T]):
             except Exception as wrong:
                 error = wrong
         done(error)
-
-
-class Asked(Look[T]):
-    """Some work of the queue-sharing group is done, called `what`: what it comes to."""
-
-    __slots__ = ("_member", "_what", "_work")
-
-    def __init__(self, member: SharedQueues, what: str, work: GroupWork[T]) -> None:
-        self._member = member
-        self._what = what
-        self._work = work
-
-    def begin(self, done: Done) -> None:
-        self._member.ask(self._ask, self._what, done)
-
-    async def _ask(self) -> None:
-        self.answer = await self._work()
-
-
-def refreshed(member: SharedQueues, *, held: bool = False) -> Asked[None]:
-    """Bring up to date what is known of the shared queues, as far as the database can be reached. `held`: also the
-    claims of their messages, and the lag of consumers.
-    """
-    return Asked(member, "the reading of depths", lambda: member.refresh(held=held, lag=held))
 
 
 class FifoLock(Look[None]):

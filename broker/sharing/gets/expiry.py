@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.engine.manager import EXPIRY_SCAN_INTERVAL
+from broker.engine.expiry_scan import EXPIRY_SCAN_INTERVAL
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
 from broker.sharing.database.rows import entry_of

@@ -52,7 +52,7 @@ class Explaining:
             )
         entries, states = [entry_of(queue, row) for row in rows], [row["state"] for row in rows]
         there = [entry for entry, state in zip(entries, states, strict=True) if state == AVAILABLE]
-        own = member.manager.open_units()
+        own = member.manager.conversations.units()
         units: dict[UUID | str, Unit] = {
             unit.shared.id: unit for unit in own if unit.shared is not None and unit.shared.id
         }

@@ -140,7 +140,7 @@ class GroupMember:
         others may have them now, so those that counted on tags are cut off.
         """
         self.locks.life_ended()
-        for conversation in self.manager.conversations():
+        for conversation in self.manager.conversations:
             if conversation.tag_use is not None:
                 conversation.break_()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.calls.puts.keying import Duplicate, in_use
 from broker.core.queues.keys import KeyHolder, digest_of
-from broker.engine.calls import duplicates
+from broker.engine.calls.answers import repeated
 from broker.mqi import checks
 from broker.mqi.constants.options import MQPMO
 from broker.mqi.errors import MQError
@@ -90,7 +90,7 @@ def _answer(conversation: Conversation, put: Put, msg_id: bytes, *, same_data: b
     holder = KeyHolder(0, 0.0, b"", msg_id)
     duplicate = Duplicate(put.route.queue, b"", holder, None, msg_id, awaited=False)
     duplicate.same_data = same_data
-    return duplicates.placed(conversation, put, duplicate)
+    return repeated(put, duplicate, conversation.core.ids, conversation.context.clock.time())
 
 
 async def _tidy(session: DatabaseSession) -> None:

@@ -20,6 +20,7 @@ import anyio
 from broker.core.queues.unit import Unit
 from broker.engine.calls.answers import answer_written, fail
 from broker.engine.calls.gets import spoil
+from broker.engine.calls.puts import shared_put
 from broker.engine.mistakes import contained, mistake
 from broker.mqi.constants.options import MQPMO
 from broker.mqi.errors import MQError
@@ -49,8 +50,6 @@ PUTS_MAX: Final = 500
 
 BYTES_MAX: Final = 4 * 1024 * 1024
 """The put with whose data the puts made together come to so many bytes is their last."""
-
-_DATA: Final = 3  # among the arguments of a deferred put
 
 
 class GroupPuts:
@@ -93,9 +92,10 @@ class GroupPuts:
             nonlocal size
             if len(puts) >= PUTS_MAX or size >= BYTES_MAX:
                 return False
-            if not conversation.is_shared_put(deferred.make, deferred.arguments):
+            arguments = shared_put(deferred)
+            if arguments is None:
                 return False
-            size += len(deferred.arguments[_DATA])
+            size += len(arguments.data)
             return True
 
         self._gathering[conversation] = puts
