@@ -1,7 +1,7 @@
 """The queue manager on asyncio: it makes what the core decides durable, and brings the outcome to those who wait.
 
-`manager` is its life, `conversation` a connection, where each call of the Port is a method, and `context` what all
-parts share; `shared_queues` says what is asked of a queue-sharing group.
+`manager` is its life, which begins with `opening` and `starting`. `conversation` is a connection, where each call of
+the Port is a method, and `context` what all parts share. `shared_queues` says what is asked of a queue-sharing group.
 
     calls       calls in their order, from their arguments to their answers
     jobs        calls that take more than one step, and what they wait for

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from broker.core.manager import Manager
     from broker.core.names.definitions import Change
     from broker.engine.handlers.monitors import Monitors
-    from broker.engine.shared_queues import JoinableGroup
+    from broker.engine.opening import JoinableGroup
     from broker.interface.blocking import SyncConnection
     from broker.storage.store import Store
 

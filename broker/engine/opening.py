@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from broker.config import DEFAULTS, Config, load
 from broker.mqi.names import is_name
@@ -16,8 +16,20 @@ from broker.storage.memory import MemoryStore
 
 if TYPE_CHECKING:
     from broker.clock import Clock
-    from broker.engine.shared_queues import JoinableGroup
+    from broker.engine.manager import QueueManager
+    from broker.engine.shared_queues import SharedQueues
     from broker.storage.store import Store
+
+
+class JoinableGroup(Protocol):
+    """A queue-sharing group that a queue manager is to join (`broker.QueueSharingGroup`)."""
+
+    @property
+    def name(self) -> str:
+        """Its name, of up to four characters."""
+
+    def member(self, manager: QueueManager) -> SharedQueues:
+        """The queue manager as a member of the group; it has not joined yet."""
 
 
 def configuration(

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from broker.engine.calls.call_order import CallOrder
     from broker.engine.calls.gets import GetCall
     from broker.engine.conversation import Conversation
-    from broker.engine.manager import QueueManager
     from broker.engine.tags import TagUse
     from broker.interface.answers import Opened
     from broker.interface.claims.claims import (
@@ -72,17 +71,6 @@ class PutStep(NamedTuple):
 
 class GroupError(Exception):
     """The queue-sharing group cannot be joined, or is lost; the text says why, and what to do."""
-
-
-class JoinableGroup(Protocol):
-    """A queue-sharing group that a queue manager is to join (`broker.QueueSharingGroup`)."""
-
-    @property
-    def name(self) -> str:
-        """Its name, of up to four characters."""
-
-    def member(self, manager: QueueManager) -> SharedQueues:
-        """The queue manager as a member of the group; it has not joined yet."""
 
 
 class SharedHandles(Protocol):
