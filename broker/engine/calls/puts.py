@@ -34,7 +34,7 @@ class PutCall(Call[Placed]):
     __slots__ = ()
 
 
-class PutArguments(NamedTuple):
+class DeferredPut(NamedTuple):
     """The arguments with which `put` makes a `PutCall`."""
 
     conversation: Conversation
@@ -45,13 +45,13 @@ class PutArguments(NamedTuple):
     extras: PutExtras
 
 
-def shared_put(deferred: QueuedCall) -> PutArguments | None:
+def shared_put(deferred: QueuedCall) -> DeferredPut | None:
     """Return the arguments of a deferred call that is MQPUT through a handle which leads to a shared queue: it may be
     made together with others. None for any other call.
     """
     if not isinstance(deferred.call, PutCall):
         return None
-    arguments = PutArguments(*deferred.arguments)
+    arguments = DeferredPut(*deferred.arguments)
     handle = arguments.conversation.hconn.handles.get(arguments.hobj)
     if isinstance(handle, DistributionList):
         shared = _reaches_shared(handle)
