@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from functools import cache
 from pathlib import Path
 
@@ -146,23 +145,3 @@ def test_a_room_of_the_core_imports_only_from_those_below_it(path: Path) -> None
     height = ROOMS.index(own[0] if len(own) > 1 else "")
     rooms = {found for module in imported_at_run_time(path) if (found := room(module)) is not None}
     assert all(ROOMS.index(each) <= height for each in rooms), f"{path}: {rooms}"
-
-
-@pytest.mark.parametrize("package", ["broker/core", "broker/engine", "broker/sharing", "triggers"])
-def test_the_map_of_a_package_names_each_of_its_rooms(package: str) -> None:
-    text = ast.get_docstring(parsed(ROOT / package / "__init__.py")) or ""
-    named = {name for line in re.findall(r"^    ([a-z, ]+?)  ", text, re.MULTILINE) for name in line.split(", ")}
-    rooms = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
-    assert named == rooms
-
-
-FLAT_MAX = 16
-"""The most files side by side in a room: more are not found by reading their names."""
-
-FOLDERS = sorted({path.parent for path in FILES})
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_a_room_has_few_files(folder: Path) -> None:
-    files = sorted(path.name for path in folder.glob("*.py") if not path.name.startswith("__"))
-    assert len(files) <= FLAT_MAX, files
