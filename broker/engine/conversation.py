@@ -32,7 +32,7 @@ from broker.engine.calls.unit_of_work import UnitOfWork
 from broker.engine.claims.claim_calls import ClaimCalls
 from broker.engine.claims.sink_calls import SinkCalls
 from broker.engine.context import WAITS_AT_ONCE
-from broker.engine.handlers.delivery_calls import HandlingCalls
+from broker.engine.handlers.delivery_calls import DeliveryCalls
 from broker.engine.handlers.leases import Leases
 from broker.interface.port import Call, Port
 from broker.mqi import checks
@@ -65,7 +65,7 @@ _FIGURES_BYTES = 1024  # of a queue, in a status
 _LOOKED_AT_BYTES = 64  # of a message that is explained: where it is found
 
 
-class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
+class Conversation(ClaimCalls, DeliveryCalls, SinkCalls, Port):
     """One connection to the queue manager."""
 
     def __init__(self, manager: QueueManager, appl_name: str, user: str, channel: str, room: Room = BOUNDLESS) -> None:

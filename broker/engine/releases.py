@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from broker.clock import cancel_timer
 from broker.core.calls import postponing, releasing
-from broker.core.message.delivery_state import Handling
 from broker.core.message.entry import DELAYED
+from broker.core.message.handling import Handling
 from broker.core.message.rows import Rows
 from broker.engine.jobs.awaits import PAUSE, Written
 from broker.engine.mistakes import mistake

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.core.calls import releasing
-from broker.core.message.delivery_state import Handling
 from broker.core.message.entry import AVAILABLE, DAMAGED, DELAYED, GET_PENDING
+from broker.core.message.handling import Handling
 from broker.mqi import MQGMO, MQMO, MQRC, MessageDescriptor
 from tests.core.triggered import EVERY, FIRST, TRIGGERED, open_and_close, put, take
 from tests.core.world import fails

@@ -6,7 +6,6 @@ from itertools import product
 
 import pytest
 
-from broker.core.message.delivery_state import Handling
 from broker.core.message.entry import (
     AVAILABLE,
     CLAIMED,
@@ -21,6 +20,7 @@ from broker.core.message.entry import (
     TRANSITIONS,
     Entry,
 )
+from broker.core.message.handling import Handling
 from broker.core.queues.queue import LocalQueue
 from broker.core.queues.unit import Unit
 from tests.core.world import World

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.core.calls import releasing
-from broker.core.message.delivery_state import FailureRecord, Handling
 from broker.core.message.entry import AVAILABLE, DELAYED, GONE, Entry
+from broker.core.message.handling import FailureRecord, Handling
 from broker.core.moment import Moment
 from broker.core.queues.delayed.delays import STALE_MAX, Delays
 from broker.core.queues.delayed.wheel import CUT_AT_ONCE, Wheel

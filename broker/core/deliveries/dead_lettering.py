@@ -21,8 +21,8 @@ from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from broker.core.manager import Manager
-    from broker.core.message.delivery_state import FailureRecord
     from broker.core.message.entry import Entry
+    from broker.core.message.handling import FailureRecord
     from broker.core.moment import Moment
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.queues.unit import Unit

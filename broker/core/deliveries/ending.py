@@ -25,8 +25,8 @@ from broker.core.deliveries.steps import (
     put_back,
     undo_rest,
 )
-from broker.core.message.delivery_state import FailureRecord, Handling
 from broker.core.message.entry import AVAILABLE
+from broker.core.message.handling import FailureRecord, Handling
 from broker.core.message.rows import Rows
 from broker.core.queues.unit import Unit
 from broker.mqi.delivery_fields import NO_FAILURE, Became, Outcome, Settled

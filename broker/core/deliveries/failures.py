@@ -1,10 +1,10 @@
-"""Record failed attempts with the message (`broker.core.message.delivery_state`)."""
+"""Record failed attempts with the message (`broker.core.message.handling`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.core.message.delivery_state import FailureRecord, Handling
+from broker.core.message.handling import FailureRecord, Handling
 
 if TYPE_CHECKING:
     from broker.core.deliveries.delivery import Delivery

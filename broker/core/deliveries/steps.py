@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.deliveries import backoff, dead_lettering
 from broker.core.deliveries.failures import TEXT_MAX, failure_of
-from broker.core.message.delivery_state import FailureRecord
 from broker.core.message.generated.generated import descriptor_of
+from broker.core.message.handling import FailureRecord
 from broker.core.message.rows import Rows
 from broker.core.queues import unit as units
 from broker.core.queues.unit import Unit
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from broker.core.deliveries.delivery import Delivery
     from broker.core.manager import Manager
-    from broker.core.message.delivery_state import FailureRecord
     from broker.core.message.entry import Entry
+    from broker.core.message.handling import FailureRecord
     from broker.core.moment import Moment
     from broker.mqi.delivery_fields import ServiceOptions
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from broker.core.deliveries.delivery import DeliveryWorker
     from broker.core.deliveries.service import Service, WaitingTaker
     from broker.core.manager import Manager
-    from broker.core.message.delivery_state import FailureRecord
     from broker.core.message.entry import Entry
+    from broker.core.message.handling import FailureRecord
     from broker.core.moment import Moment
     from broker.core.queues.shelf.sorted_keys import SortedKeys
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from broker.core.message.delivery_state import Handling
+from broker.core.message.handling import Handling
 from broker.core.message.logical_order import LogicalPlace
 from broker.core.message.rows import GOT, MessageRow
 from broker.mqi.structures import NO_ID

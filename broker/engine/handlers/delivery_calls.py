@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from broker.mqi.delivery_fields import ServiceOptions, Settled, Settlement
 
 
-class HandlingCalls:
+class DeliveryCalls:
     """A part of `Conversation`."""
 
     manager: QueueManager

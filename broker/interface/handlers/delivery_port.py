@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from broker.mqi.delivery_fields import ServiceOptions, Settled, Settlement
 
 
-class HandlingPort(Forwarding):
+class DeliveryPort(Forwarding):
     """A part of `Port`."""
 
     def serve(self, q_name: str, options: ServiceOptions) -> Call[ServeAnswer]:

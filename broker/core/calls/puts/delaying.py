@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.core.message.delivery_state import Handling
+from broker.core.message.handling import Handling
 from broker.core.message.logical_order import AT_ONCE, Instant
 from broker.core.queues.unit_extras import UnitExtras
 from broker.mqi.delivery_fields import KEY_BYTES, SECONDS_MAX
