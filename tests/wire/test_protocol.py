@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.wire import Endpoint, Role, State, Verb, WireError
+from broker.wire.frames import CALLS
 from broker.wire.protocol import TRANSITIONS
 from broker.wire.unpacking import unpack_careful
 from tests.core.effort import Effort
 from tests.wire.ends import HELLO, WELCOME, Pair, received
 
 HANDSHAKE = {Verb.HELLO, Verb.WELCOME, Verb.REFUSED}
-CLIENT_SAYS = [verb for verb in Verb if Verb.CONNECT <= verb < Verb.ANSWER]
+CLIENT_SAYS = sorted(CALLS | {Verb.TAKEN, Verb.CANCEL})
 SERVER_SAYS = [Verb.ANSWER, Verb.FAILED, Verb.CANCELLED, Verb.ENDED, Verb.REPLIES]
 
 items = st.lists(
