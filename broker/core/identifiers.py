@@ -12,10 +12,6 @@ another one whose name begins alike makes other identifiers.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 RESERVED_AHEAD = 1_000_000
 COUNTER_BITS = 51
@@ -63,11 +59,6 @@ class Identifiers:
         instance and the counter. With a `number` the one that was or will be made of it.
         """
         return self._prefix + (self._instance ^ (number or self.next())).to_bytes(8, "big")
-
-    def made_of(self, numbers: Iterable[int]) -> list[bytes]:
-        """Return the identifiers that were made of these numbers."""
-        prefix, instance = self._prefix, self._instance
-        return [prefix + (instance ^ number).to_bytes(8, "big") for number in numbers]
 
     def number_of(self, identifier: bytes) -> int | None:
         """The number in an identifier made here, or made elsewhere to look like one; None for any other."""

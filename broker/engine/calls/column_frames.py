@@ -72,10 +72,7 @@ def frame(entries: Sequence[Entry], now: float, first: int = 0, *, keys: bool = 
 
 
 def _msg_ids(entries: Sequence[Entry]) -> list[bytes]:
-    if not entries:
-        return []
-    made = entries[0].queue.ids.made_of([entry.key & ID_MASK for entry in entries])
-    return [entry.given_msg_id or msg_id for entry, msg_id in zip(entries, made, strict=True)]
+    return [entry.given_msg_id or entry.queue.ids.identifier(entry.key & ID_MASK) for entry in entries]
 
 
 def _shared(values: list[V], kind: str) -> tuple[list[V], bytes | None]:
