@@ -33,7 +33,7 @@ class Renamed(NamedTuple):
         if new in given:
             raise TypeError(f"{function}() has {new}= and its old name {old}=: give {new}= alone")
         given[new] = given.pop(old)
-        _warn(f"{function}({old}=)", f"{new}=")
+        warn(f"{function}({old}=)", f"{new}=")
 
 
 RENAMED: Final[set[Renamed]] = set()
@@ -73,19 +73,13 @@ def renamed(old: str, function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        _warn(f"{old}()", f"{function.__name__}()")
+        warn(f"{old}()", f"{function.__name__}()")
         return function(*args, **kwargs)
 
     return call
 
 
-def warn_of_name(old: str, new: str, value: R) -> R:
-    """Return what a module has under a new name for its old one, and warn of the line that has used that."""
-    _warn(old, new)
-    return value
-
-
-def _warn(old: str, new: str) -> None:
+def warn(old: str, new: str) -> None:
     """Warn of the line outside EverMQ that has used an old name."""
     frame, level = sys._getframe(), 1
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _OURS:

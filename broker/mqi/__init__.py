@@ -363,11 +363,11 @@ __all__ = sorted(_MODULES)
 if not TYPE_CHECKING:  # type checkers would take it that any name is there
 
     def __getattr__(name: str) -> object:
-        module = _MODULES.get(name)
         if name in _RENAMED:
-            from broker.deprecated import warn_of_name  # seldom used
+            from broker.deprecated import warn  # seldom used
 
-            return warn_of_name(name, _RENAMED[name], globals().get(_RENAMED[name]) or __getattr__(_RENAMED[name]))
+            warn(name, name := _RENAMED[name])
+        module = _MODULES.get(name)
         if module is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(f"{__name__}.{module}"), name)
