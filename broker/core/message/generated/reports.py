@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgpack
 
 from broker.core.message import report_options
-from broker.core.message.generated.generated import GeneratedMessage
+from broker.core.message.generated.generated import GeneratedMessage, descriptor_of
 from broker.core.message.headers.headers import headers_length
 from broker.mqi.constants.descriptor import MQAT, MQFB, MQFMT, MQMT, MQRO
-from broker.mqi.layouts.packing import PACKED_FIELDS, unpack_md
+from broker.mqi.layouts.packing import PACKED_FIELDS
 from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:
@@ -74,18 +74,9 @@ def unread(wanted: Iterable[tuple[Entry, ReportKind]]) -> list[Entry]:
 
 def report_on(entry: Entry, kind: ReportKind, ids: Identifiers, now: float) -> GeneratedMessage:
     """The report that the message asks for. Its body is in memory where the report carries some of it."""
-    md = MessageDescriptor(
-        msg_id=entry.msg_id,
-        correl_id=entry.correl_id,
-        group_id=entry.group_id,
-        msg_seq_number=entry.msg_seq_number,
-        offset=entry.offset,
-        msg_flags=entry.msg_flags,
-        original_length=entry.length if entry.original_length < 0 else entry.original_length,
-        priority=entry.priority,
-        persistence=entry.persistence,
-    )
-    unpack_md(entry.packed_md, md)
+    md = descriptor_of(entry)
+    if md.original_length < 0:
+        md.original_length = entry.length
     properties = b"" if kind.choice.of(md.report) == kind.choice.plain else entry.properties
     data = _data(entry.data or b"", kind, md)
     return _report(GeneratedMessage("", "", md, data, properties), kind, _inherited_expiry(entry, kind, now), ids, now)
