@@ -17,6 +17,7 @@ from broker.cli.terminal import logs, streams
 from broker.config import load
 from broker.mqi import MQError
 from triggers import Commands, InitiationMonitor
+from triggers.initiation.monitor import first_error
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -94,7 +95,7 @@ async def _serve(serving: InitiationMonitor) -> None:
                 await reported.wait()
             tasks.cancel_scope.cancel()
     except* MQError as group:
-        error = _first(group)
+        error = first_error(group)
         if not began:
             raise CannotRunError(f"cannot serve {serving.q_name}: {error}") from error
         raise SomeFailedError(f"the monitor of {serving.q_name} was ended: {error}") from error
@@ -110,11 +111,3 @@ async def _handle_signals(reported: anyio.Event, *, task_status: TaskStatus[None
 async def _tell(serving: InitiationMonitor, reported: anyio.Event) -> None:
     await serving.wait()
     reported.set()
-
-
-def _first(group: BaseExceptionGroup[MQError]) -> MQError:
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    assert isinstance(found, MQError)
-    return found

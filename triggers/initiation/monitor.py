@@ -186,7 +186,7 @@ class InitiationMonitor(Lifetime):
                     began = True
                     await self._serve(slots, background, task_status)
         except* MQError as group:
-            error = _first(group)
+            error = first_error(group)
             if not began or error.reason not in _ENDS_IN_ORDER:
                 raise error from None
             logger.info("the monitor of %s ends with its queue manager: %s", self.q_name, error)
@@ -367,7 +367,7 @@ class InitiationMonitor(Lifetime):
         )  # fmt: skip
 
 
-def _first(group: BaseExceptionGroup[MQError]) -> MQError:
+def first_error(group: BaseExceptionGroup[MQError]) -> MQError:
     """The first exception of a group, however deep."""
     found: BaseException = group
     while isinstance(found, BaseExceptionGroup):
