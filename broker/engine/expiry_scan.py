@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 from broker.core.calls.puts import keying
 
 if TYPE_CHECKING:
-    from broker.clock import Timer
-    from broker.engine.claims.sink_jobs import SinkJobs
-    from broker.engine.context import EngineContext
-    from broker.engine.jobs.slices import Work
+    from collections.abc import Callable
+
+    from broker.clock import Clock, Timer
+    from broker.core.manager import Manager
+    from broker.engine.jobs.slices import Slices, Work
 
 logger = logging.getLogger(__name__)
 
@@ -20,14 +21,18 @@ EXPIRY_SCAN_INTERVAL: Final = 60.0
 
 
 class ExpiryScan:
-    """Discards what is expired on all queues, and prepared units older than `prepared_age` seconds; then it rests for
-    the interval.
+    """Discards what is expired on all queues, has prepared units tidied, then rests for the interval. `perform` brings
+    the effects of a step to those who wait.
     """
 
-    def __init__(self, context: EngineContext, sinks: SinkJobs, prepared_age: float) -> None:
-        self._context = context
-        self._sinks = sinks
-        self._prepared_age = prepared_age
+    def __init__(
+        self, core: Manager, clock: Clock, slices: Slices, *, perform: Callable[[], None], tidy: Callable[[], None]
+    ) -> None:
+        self._core = core
+        self._clock = clock
+        self._slices = slices
+        self._perform = perform
+        self._tidy = tidy
         self._timer: Timer
         self._rest()
 
@@ -36,19 +41,17 @@ class ExpiryScan:
         self._timer.cancel()
 
     def _rest(self) -> None:
-        self._timer = self._context.clock.call_later(EXPIRY_SCAN_INTERVAL, self._scan)
+        self._timer = self._clock.call_later(EXPIRY_SCAN_INTERVAL, self._scan)
 
     def _scan(self) -> None:
-        context = self._context
-        self._sinks.tidy(self._prepared_age)
-        context.slices.run(self._discarding(), self._discarded)
-        forgetting = keying.tidy(list(context.core.objects.queues.values()), context.clock.time())
-        context.slices.run(forgetting, _keys_forgotten)
+        self._tidy()
+        self._slices.run(self._discarding(), self._discarded)
+        forgetting = keying.tidy(list(self._core.objects.queues.values()), self._clock.time())
+        self._slices.run(forgetting, _keys_forgotten)
 
     def _discarding(self) -> Work:
-        context = self._context
-        for _ in context.core.expiry(list(context.core.objects.queues.values()), context.clock.time()):
-            context.perform()
+        for _ in self._core.expiry(list(self._core.objects.queues.values()), self._clock.time()):
+            self._perform()
             yield
 
     def _discarded(self, error: Exception | None) -> None:

@@ -226,7 +226,8 @@ class QueueManager:
             if self.sharing is not None:
                 tasks.start_soon(self.sharing.run, name=f"queue-sharing group of {self.name}")
                 stack.callback(self.sharing.stop)
-            self._expiry_scan = ExpiryScan(self.context, self.sinks, self.config.limits.prepared_age)
+            tidy = partial(self.sinks.tidy, self.config.limits.prepared_age)
+            self._expiry_scan = ExpiryScan(self.core, self.clock, self.slices, perform=self.context.perform, tidy=tidy)
             self._claim_watch = ClaimWatch(self.context, self.config.limits.claim_age)
             self._runs = True
             stack.callback(self._end)

@@ -1,1 +1,1 @@
-"""What commands read from a terminal and write to it."""
+"""The terminal: text that commands read from it, and write to it."""

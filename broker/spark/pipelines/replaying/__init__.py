@@ -1,1 +1,1 @@
-"""What a replay chooses, writes, and keeps account of."""
+"""A replay: its choice of messages, its writes, and its ledger."""
