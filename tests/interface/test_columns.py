@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 import msgpack
@@ -263,10 +264,7 @@ def test_any_byte_changed_makes_a_frame_or_an_error(rows: list[Row], at: int, by
 
 def filled(length: int, longest: int = LONGEST) -> int:
     """Return the number of messages of this length that go into a frame."""
-    fill = Fill(longest)
-    while fill.has_room(length, 200):
-        pass
-    return fill.messages
+    return Fill(longest).take(repeat((length, 200)))
 
 
 def test_a_frame_ends_where_it_is_long_enough() -> None:

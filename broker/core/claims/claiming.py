@@ -11,14 +11,14 @@ from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.calls.gets import dispatch
-from broker.core.claims.consumer import CLAIMS_MAX
+from broker.core.claims.consumer import CLAIMS_MAX, counts
 from broker.core.message.entry import ID_MASK, MAX_PRIORITY, order_key
 from broker.core.message.rows import Numbering, Rows
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from broker.core.claims.consumer import Consumer
     from broker.core.manager import Manager
@@ -80,14 +80,10 @@ def choose(consumer: Consumer, queues: Sequence[LocalQueue], limits: Limits, tak
     waiting = [queue for queue in queues if queue.shelf.available]
     share = -(-min(room, SLICE_LENGTH) // max(len(waiting), 1))
     slice_ = _Slice(room, limits.bytes - size, limits.held_bytes - consumer.bytes, started=taken > 0)
-    rests = []
-    for queue in waiting:
-        pieces = _pieces(queue, limits)
-        slice_.fill(pieces, min(slice_.length + share, SLICE_LENGTH))
-        rests.append(pieces)
+    rests = [slice_.fill(_pieces(queue, limits), min(len(slice_.entries) + share, SLICE_LENGTH)) for queue in waiting]
     for pieces in rests:  # what one queue does not have, another may
         slice_.fill(pieces, SLICE_LENGTH)
-    return slice_.entries()
+    return slice_.entries
 
 
 class _Slice:
@@ -98,33 +94,35 @@ class _Slice:
         self._size = size
         self._held = held
         self._started = started  # the claim has something: nothing more may exceed what it may take
-        self._pieces: list[list[Entry]] = []
-        self._put_back: dict[int, list[Entry]] = {}
-        self.length = 0
+        self.entries: list[Entry] = []
 
-    def fill(self, pieces: Iterator[list[Entry]], length: int) -> None:
-        """Take pieces until the slice has this length, or what the claim may take is taken."""
-        while self.length < length and self._room > 0:
-            piece = self._put_back.pop(id(pieces), None) or next(pieces, None)
+    def fill(self, pieces: Iterator[_Piece], length: int) -> Iterator[_Piece]:
+        """Take pieces until the slice has this length, or what the claim may take is taken. Return the others."""
+        entries = self.entries
+        while len(entries) < length and self._room > 0:
+            piece = next(pieces, None)
             if piece is None:
-                return
-            size = sum(entry.length for entry in piece)
-            too_much = self._started and (len(piece) > self._room or size > self._size)
+                break
+            messages, size = len(piece.entries), piece.bytes
+            too_much = self._started and (messages > self._room or size > self._size)
             if too_much or size > self._held:
-                self._put_back[id(pieces)] = piece
-                return
+                return chain((piece,), pieces)
             self._started = True
-            self._room -= len(piece)
+            self._room -= messages
             self._size -= size
             self._held -= size
-            self._pieces.append(piece)
-            self.length += len(piece)
-
-    def entries(self) -> list[Entry]:
-        return list(chain.from_iterable(self._pieces))
+            entries += piece.entries
+        return pieces
 
 
-def _pieces(queue: LocalQueue, limits: Limits) -> Iterator[list[Entry]]:
+class _Piece(NamedTuple):
+    """A message, or the messages of a group, and the length of their data together."""
+
+    entries: Sequence[Entry]
+    bytes: int
+
+
+def _pieces(queue: LocalQueue, limits: Limits) -> Iterator[_Piece]:
     """Yield the pieces that can be claimed of a queue, in the order in which a getter would be given them."""
     shelf, before = queue.shelf, ID_MASK if limits.before is None else min(limits.before, ID_MASK)
     keys = shelf.wholes().keys if limits.whole else shelf.available
@@ -132,21 +130,23 @@ def _pieces(queue: LocalQueue, limits: Limits) -> Iterator[list[Entry]]:
         end = order_key(rank, before)
         for key in takewhile(end.__ge__, keys.after(order_key(rank, 0))):
             entry = shelf.entries[key]
-            piece = _whole(shelf, entry, before, limits) if limits.whole else [entry]
-            if piece:
+            if not limits.whole:
+                yield _Piece((entry,), entry.length)
+            elif (piece := _whole(shelf, entry, before, limits)) is not None:
                 yield piece
 
 
-def _whole(shelf: Shelf, entry: Entry, before: int, limits: Limits) -> list[Entry]:
+def _whole(shelf: Shelf, entry: Entry, before: int, limits: Limits) -> _Piece | None:
     """The group that begins with this message, if it may be claimed."""
     if shelf.groups.size(entry) > GROUP_MAX:
-        return []
+        return None
     keys = shelf.groups.in_order(entry)
     if keys[0] != entry.key:
-        return []  # a second one of the same number stays
-    piece = [shelf.entries[key] for key in keys]
-    late = any(each.place > before for each in piece)
-    return [] if late or sum(each.length for each in piece) > limits.held_bytes else piece
+        return None  # a second one of the same number stays
+    entries = [shelf.entries[key] for key in keys]
+    late = any(each.place > before for each in entries)
+    size = sum(each.length for each in entries)
+    return None if late or size > limits.held_bytes else _Piece(entries, size)
 
 
 def freeze(consumer: Consumer, entries: Sequence[Entry], now: float) -> Rows:
@@ -186,13 +186,3 @@ def settle(manager: Manager, consumer: Consumer, entries: Sequence[Entry], now: 
 
 def _claimed(consumer: Consumer, entries: Sequence[Entry], now: float) -> dict[str, object]:
     return consumer.claimed(len(entries), entries[-1].queue.name, now)
-
-
-def counts(entries: Iterable[Entry | None]) -> dict[LocalQueue, int]:
-    """Return the number of messages of each queue."""
-    found: dict[LocalQueue, int] = {}
-    for entry in entries:
-        if entry is not None:
-            queue: LocalQueue = entry.queue  # type: ignore[assignment]  # only such a queue is claimed from
-            found[queue] = found.get(queue, 0) + 1
-    return found

@@ -7,6 +7,8 @@ from what happens to be on a queue.
 
 from __future__ import annotations
 
+from collections import Counter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
@@ -16,7 +18,7 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from broker.core.message.entry import Entry
     from broker.core.queues.queue import LocalQueue
@@ -25,6 +27,9 @@ SPACE: Final = "CONSUMER"
 
 CLAIMS_MAX: Final = 1_000_000
 """The most messages that one consumer may have claimed."""
+
+_LENGTH: Final = attrgetter("length")
+_QUEUE: Final = attrgetter("queue")
 
 
 class Consumer:
@@ -121,12 +126,11 @@ class Consumer:
         return max(0.0, now - self.since) if self.claim_count else 0.0
 
     def _count(self, entries: Sequence[Entry], step: int) -> None:
-        for entry in entries:
-            queue: LocalQueue = entry.queue  # type: ignore[assignment]  # only such a queue is claimed from
-            self.counts[queue] = self.counts.get(queue, 0) + step
-            self.bytes += step * entry.length
+        for queue, count in counts(entries).items():
+            self.counts[queue] = self.counts.get(queue, 0) + step * count
             if not self.counts[queue]:
                 del self.counts[queue]
+        self.bytes += step * sum(map(_LENGTH, entries))
 
     # What its readers may do (claims rule 2.4)
 
@@ -258,3 +262,8 @@ def unknown(uuid: str) -> MQError:
         MQRC.NO_SUBSCRIPTION,
         f"there is no consumer {uuid}: its checkpoint is of another queue manager, or of an earlier one",
     )
+
+
+def counts(entries: Iterable[Entry]) -> dict[LocalQueue, int]:
+    """Return the number of messages of each queue."""
+    return Counter(map(_QUEUE, entries))

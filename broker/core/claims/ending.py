@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.calls import arriving
-from broker.core.claims.claiming import SLICE_LENGTH, counts
+from broker.core.claims.claiming import SLICE_LENGTH
+from broker.core.claims.consumer import counts
 from broker.core.message.generated import reports
 from broker.core.message.rows import Rows
 from broker.core.queues.unit import Unit
@@ -24,18 +25,14 @@ if TYPE_CHECKING:
 
 
 class Slice(NamedTuple):
-    """Claims that end together: `entries` are the first of the consumer's (None for what the store has lost). The unit
-    has the reports that they cause.
+    """Claims that end together: the first `length` of the consumer's, and those messages of them that the store has not
+    lost. The unit has the reports that they cause.
     """
 
-    entries: Sequence[Entry | None]
+    length: int
+    messages: list[Entry]
     unit: Unit
     rows: Rows
-
-    @property
-    def messages(self) -> list[Entry]:
-        """The messages that are there."""
-        return [entry for entry in self.entries if entry is not None]
 
 
 def slice_end(consumer: Consumer, to: int) -> int:
@@ -56,34 +53,35 @@ def unread(entries: Sequence[Entry | None]) -> list[Entry]:
 def acknowledge(manager: Manager, consumer: Consumer, entries: Sequence[Entry | None], moment: Moment) -> Slice:
     """Freeze the end of these claims: their consumer is done with them."""
     unit = Unit()
-    unit.reports = {entry: reports.COD for entry in entries if entry and reports.asked(entry, reports.COD)}
+    messages = [entry for entry in entries if entry is not None]
+    unit.reports = {entry: reports.COD for entry in messages if reports.asked(entry, reports.COD)}
     rows = manager.commit(unit, moment)
-    rows.removals += [entry.id for entry in entries if entry is not None]
+    rows.removals += [entry.id for entry in messages]
     rows.states.append(consumer.row(**consumer.done(consumer.acknowledged + len(entries))))
-    return Slice(entries, unit, rows)
+    return Slice(len(entries), messages, unit, rows)
 
 
 def acknowledged(manager: Manager, consumer: Consumer, ended: Slice, now: float) -> None:
     """The end of these claims is durable: the messages are gone. (The unit of their reports has been settled.)"""
     for entry in ended.messages:
         entry.queue.acknowledge(entry)
-    _pass_by(consumer, len(ended.entries))
-    for queue in counts(ended.entries):
+    _pass_by(consumer, ended.length)
+    for queue in counts(ended.messages):
         manager.events.left(queue, now)
 
 
 def release(consumer: Consumer, entries: Sequence[Entry | None]) -> Slice:
     """Freeze the return of these claims to their queues, at their own places; each counts a backout."""
     rows = Rows()
-    for entry in entries:
-        if entry is not None:
-            entry.backout_count += 1
-            if entry.persistence:
-                rows.backouts.append((entry.id, entry.backout_count))
-            else:
-                rows.removals.append(entry.id)
+    messages = [entry for entry in entries if entry is not None]
+    for entry in messages:
+        entry.backout_count += 1
+        if entry.persistence:
+            rows.backouts.append((entry.id, entry.backout_count))
+        else:
+            rows.removals.append(entry.id)
     rows.states.append(consumer.row(**consumer.done(consumer.acknowledged + len(entries))))
-    return Slice(entries, Unit(), rows)
+    return Slice(len(entries), messages, Unit(), rows)
 
 
 def released(manager: Manager, consumer: Consumer, ended: Slice, moment: Moment, *, durable: bool) -> None:
@@ -92,10 +90,10 @@ def released(manager: Manager, consumer: Consumer, ended: Slice, moment: Moment,
         for entry in ended.messages:
             entry.backout_count -= 1
         return
-    _pass_by(consumer, len(ended.entries))
+    _pass_by(consumer, ended.length)
     for entry in ended.messages:
         entry.queue.release(entry)
-    for queue in counts(ended.entries):
+    for queue in counts(ended.messages):
         arriving.arrived(manager, queue, [entry for entry in ended.messages if entry.queue is queue], moment)
 
 

@@ -14,7 +14,7 @@ from broker.core.message.headers.properties import in_mapping
 from broker.interface.batches.columns import Columns, Fill, identifiers, offsets_of, pack, packed, unless_default
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 V = TypeVar("V")
 
@@ -23,13 +23,14 @@ def fitting(entries: Iterable[Entry], longest: int) -> list[Entry]:
     """Return the messages, from the first, that go into one frame of at most `longest` bytes; the first one goes,
     however long it is.
     """
-    fill = Fill(longest)
-    taken: list[Entry] = []
-    for entry in entries:
-        if not fill.has_room(entry.length, len(entry.packed_md) + len(entry.properties)):
-            break
-        taken.append(entry)
-    return taken
+    seen: list[Entry] = []
+
+    def sizes() -> Iterator[tuple[int, int]]:
+        for entry in entries:
+            seen.append(entry)
+            yield entry.length, len(entry.packed_md) + len(entry.properties)
+
+    return seen[: Fill(longest).take(sizes())]
 
 
 def frame(entries: Sequence[Entry], now: float, first: int = 0, *, keys: bool = False) -> bytes:

@@ -169,8 +169,8 @@ def offsets_of(parts: Sequence[bytes]) -> bytes:
 
 
 class Fill:
-    """The fill of a frame: `has_room` says if another message goes into it, and then counts it in. The first one does,
-    however long it is. `longest` is that of the frame, in bytes.
+    """The fill of a frame of at most `longest` bytes: `take` counts messages into it. The first one goes into it,
+    however long it is.
     """
 
     __slots__ = ("_data", "_longest", "_whole", "messages")
@@ -179,18 +179,22 @@ class Fill:
         self._longest = longest
         self._data = self._whole = self.messages = 0
 
-    def has_room(self, data: int, others: int) -> bool:
-        """For a message of `data` bytes, whose descriptor and properties have `others`."""
-        count = self.messages
-        length = self._data + data
-        whole = self._whole + data + others + ENVELOPE_BYTES
-        if count:
-            if length > BYTES_MAX or whole > self._longest:
-                return False
-            if count >= MESSAGES_MAX and (count == SHORT_MESSAGES_MAX or length > (count + 1) * SHORT_BYTES):
-                return False
-        self._data, self._whole, self.messages = length, whole, count + 1
-        return True
+    def take(self, sizes: Iterable[tuple[int, int]]) -> int:
+        """Return how many of these messages, from the first, go into the frame: each has so many bytes of data, and so
+        many of descriptor and properties.
+        """
+        before = count = self.messages
+        data, whole = self._data, self._whole
+        for length, others in sizes:
+            then, then_whole = data + length, whole + length + others + ENVELOPE_BYTES
+            if count:
+                if then > BYTES_MAX or then_whole > self._longest:
+                    break
+                if count >= MESSAGES_MAX and (count == SHORT_MESSAGES_MAX or then > (count + 1) * SHORT_BYTES):
+                    break
+            data, whole, count = then, then_whole, count + 1
+        self._data, self._whole, self.messages = data, whole, count
+        return count - before
 
 
 def pack(columns: Columns, bodies: list[bytes] | None = None) -> bytes:

@@ -82,9 +82,10 @@ class Staging:
             md, data = with_properties(md, data, row.properties)
         self._describe(MessageDescriptor() if md is None else md)
         frame = None
-        if not self._fill.has_room(len(data), len(self._packed)):
+        size = (len(data), len(self._packed))
+        if not self._fill.take([size]):
             frame = self.frame()
-            self._fill.has_room(len(data), len(self._packed))
+            self._fill.take([size])
         self._rows.append(_Staged(row.q_name, self._described, self._packed, data))
         return frame
 
