@@ -96,7 +96,7 @@ class _Slice:
         self._started = started  # the claim has something: nothing more may exceed what it may take
         self.entries: list[Entry] = []
 
-    def fill(self, pieces: Iterator[_Piece], length: int) -> Iterator[_Piece]:
+    def fill(self, pieces: Iterator[ClaimPiece], length: int) -> Iterator[ClaimPiece]:
         """Take pieces until the slice has this length, or what the claim may take is taken. Return the others."""
         entries = self.entries
         while len(entries) < length and self._room > 0:
@@ -115,14 +115,14 @@ class _Slice:
         return pieces
 
 
-class _Piece(NamedTuple):
+class ClaimPiece(NamedTuple):
     """A message, or the messages of a group, and the length of their data together."""
 
     entries: Sequence[Entry]
     bytes: int
 
 
-def _pieces(queue: LocalQueue, limits: Limits) -> Iterator[_Piece]:
+def _pieces(queue: LocalQueue, limits: Limits) -> Iterator[ClaimPiece]:
     """Yield the pieces that can be claimed of a queue, in the order in which a getter would be given them."""
     shelf, before = queue.shelf, ID_MASK if limits.before is None else min(limits.before, ID_MASK)
     keys = shelf.wholes().keys if limits.whole else shelf.available
@@ -131,12 +131,12 @@ def _pieces(queue: LocalQueue, limits: Limits) -> Iterator[_Piece]:
         for key in takewhile(end.__ge__, keys.after(order_key(rank, 0))):
             entry = shelf.entries[key]
             if not limits.whole:
-                yield _Piece((entry,), entry.length)
+                yield ClaimPiece((entry,), entry.length)
             elif (piece := _whole(shelf, entry, before, limits)) is not None:
                 yield piece
 
 
-def _whole(shelf: Shelf, entry: Entry, before: int, limits: Limits) -> _Piece | None:
+def _whole(shelf: Shelf, entry: Entry, before: int, limits: Limits) -> ClaimPiece | None:
     """The group that begins with this message, if it may be claimed."""
     if shelf.groups.size(entry) > GROUP_MAX:
         return None
@@ -146,7 +146,7 @@ def _whole(shelf: Shelf, entry: Entry, before: int, limits: Limits) -> _Piece | 
     entries = [shelf.entries[key] for key in keys]
     late = any(each.place > before for each in entries)
     size = sum(each.length for each in entries)
-    return None if late or size > limits.held_bytes else _Piece(entries, size)
+    return None if late or size > limits.held_bytes else ClaimPiece(entries, size)
 
 
 def freeze(consumer: Consumer, entries: Sequence[Entry], now: float) -> Rows:
