@@ -1,0 +1,7 @@
+"""Who may do what: users, channels, rules of channels and authority records, and their judgement (security 2 to 7, 9).
+
+Facts come in as definitions of objects, verdicts go out; nothing here knows where either come from.
+
+    rights      the rights, the words for them, and what ALL, ALLMQI and ALLADM mean for each type of object
+    facts       users, records, channels, rules: what the definitions of objects say
+"""
