@@ -109,7 +109,9 @@ def test_triggers_use_only_the_public_names() -> None:
         assert {name for name in imported(path) if name.split(".")[0] == "broker"} <= public, path
 
 
-ROOMS = ("message", "selector", "queues", "names", "calls", "claims", "prepared", "deliveries", "explain", "")
+ROOMS = (
+    "security", "message", "selector", "queues", "names", "calls", "claims", "prepared", "deliveries", "explain", "",
+)  # fmt: skip
 """The rooms of the core, each below the next; the last are its files at the top."""
 
 

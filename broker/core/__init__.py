@@ -6,6 +6,7 @@ or touches a file; time and identifiers are given to it. On its hot path it work
 A noun is data; a verb form is steps on the manager. Each room imports only those above it, and the files beside the
 rooms import all; `manager` is the entry to every step.
 
+    security    users, their rights, and how they come in
     message     a message: its states, context, headers, conversion, and those that the queue manager makes itself
     selector    selection strings
     queues      queues, private and shared: the shelf of their messages, handles, waiting gets, units of work
