@@ -4,7 +4,10 @@ Facts come in as definitions of objects, verdicts go out; nothing here knows whe
 
     rights               the rights, the words for them, and what ALL, ALLMQI and ALLADM mean for each type of object
     facts                users, records, channels, rules: what the definitions of objects say
-    profiles             names with wildcards, for which authority records are made
+    profiles, records    names with wildcards; the records of an entity, found by the name of an object
+    authority            all facts, and what each user may do with each object
     addresses            patterns of network addresses
     distinguished_names  patterns of the names in certificates
+    channel_rules        which rule of channels counts, and whom a rule blocks
+    partner              the other side of a line, and what the queue manager asks of it
 """

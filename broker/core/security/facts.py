@@ -6,6 +6,7 @@ A definition has its attributes under their MQSC keywords. One of a kind that ha
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -21,6 +22,14 @@ ADMINISTRATORS: Final = "mqm"
 
 SELF: Final = "self"
 """The profile of the queue manager itself, by which all other words for it are kept."""
+
+
+_USER: Final = re.compile(r"[A-Za-z0-9._-]{1,12}")
+
+
+def is_user_name(text: str) -> bool:
+    """True if this can name a user or a group (security 2.2)."""
+    return _USER.fullmatch(text) is not None
 
 
 class Principal(IntEnum):
@@ -92,7 +101,7 @@ class User(NamedTuple):
         )
 
 
-class Record(NamedTuple):
+class AuthorityRecord(NamedTuple):
     """An authority record: the rights that one entity has on the objects of a type whose names fit a profile."""
 
     profile: str
@@ -102,7 +111,7 @@ class Record(NamedTuple):
     rights: Right
 
     @classmethod
-    def of(cls, attributes: Attributes) -> Record:
+    def of(cls, attributes: Attributes) -> AuthorityRecord:
         """The record of a definition."""
         return cls(
             str(attributes["PROFILE"]),

@@ -69,8 +69,29 @@ ALL_ADMINISTRATION: Final[dict[int, Right]] = {
 }
 """ALLADM, by the type of the object; none of other types."""
 
+TYPE_WORDS: Final = {
+    MQOT.AUTH_INFO.value: "AUTHINFO",
+    MQOT.CHANNEL.value: "CHANNEL",
+    MQOT.CLNTCONN_CHANNEL.value: "CLNTCONN",
+    MQOT.COMM_INFO.value: "COMMINFO",
+    MQOT.LISTENER.value: "LISTENER",
+    MQOT.NAMELIST.value: "NAMELIST",
+    MQOT.PROCESS.value: "PROCESS",
+    Q: "QUEUE",
+    Q_MGR: "QMGR",
+    MQOT.REMOTE_Q_MGR_NAME.value: "RQMNAME",
+    MQOT.SERVICE.value: "SERVICE",
+    MQOT.TOPIC.value: "TOPIC",
+}
+"""The words of OBJTYPE, by the type of the object."""
+
 
 def all_of(object_type: int) -> Right:
     """ALL of a type of object: ALLMQI and ALLADM, without CRT (security 6.4)."""
     nothing = Right.NONE
     return ALL_MQI.get(object_type, nothing) | ALL_ADMINISTRATION.get(object_type, nothing)
+
+
+def words_of(rights: Right) -> str:
+    """Return the words of a set of rights, with commas, as SET AUTHREC takes them."""
+    return ",".join(str(each.name) for each in rights) or "NONE"
