@@ -8,6 +8,7 @@ Facts come in as definitions of objects, verdicts go out; nothing here knows whe
     authority            all facts, and what each user may do with each object
     addresses            patterns of network addresses
     distinguished_names  patterns of the names in certificates
+    ciphers              what a channel asks of the transport
     channel_rules        which rule of channels counts, and whom a rule blocks
-    partner              the other side of a line, and what the queue manager asks of it
+    partner, admission    the other side of a line, and the user that it becomes
 """
