@@ -42,6 +42,8 @@ PARTS: Final = {
     "tests/conformance/test_claim_commands.py::test_old_claims_are_named_in_the_log_each_hour": 5,
     "tests/conformance/test_consumers.py::test_a_message_of_a_hundred_mebibytes_goes_alone": 5,
     "tests/conformance/test_sink_batches.py::test_a_message_of_the_longest_kind_is_staged_alone": 5,
+    "tests/core/security/test_access.py::test_x9_1_connections_are_explained_as_they_are_and_granted_alone": 10,
+    "tests/core/security/test_authority.py::test_x6_1_random_records_give_the_rights_that_a_naive_judge_gives": 5,
     "tests/core/test_groups_model.py::test_on_a_random_walk_groups_are_those_of_the_model": 4,
     "tests/core/test_model.py::test_on_a_long_walk_the_core_does_what_the_model_does": 4,
     "tests/disk/test_schedules.py": 6,

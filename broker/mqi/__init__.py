@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from broker.mqi.access import Access as Access
+    from broker.mqi.access import AccessStep as AccessStep
     from broker.mqi.constants.attribute_values import MQBND as MQBND
     from broker.mqi.constants.attribute_values import MQCLWL as MQCLWL
     from broker.mqi.constants.attribute_values import MQDL as MQDL
@@ -163,6 +165,10 @@ if TYPE_CHECKING:
     from broker.mqi.structures import ResponseRecord as ResponseRecord
 
 _NAMES = {
+    "access": (
+        "Access",
+        "AccessStep",
+    ),
     "constants.attribute_values": (
         "MQBND",
         "MQCLWL",

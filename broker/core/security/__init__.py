@@ -11,4 +11,5 @@ Facts come in as definitions of objects, verdicts go out; nothing here knows whe
     ciphers              what a channel asks of the transport
     channel_rules        which rule of channels counts, and whom a rule blocks
     partner, admission    the other side of a line, and the user that it becomes
+    access, grants       why somebody may do something or not, and the command that would allow it
 """
