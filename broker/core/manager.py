@@ -120,13 +120,14 @@ class Manager:
             self.triggers.input_opened(handle.queue, tick)
         return handle
 
-    def route_of_put1(self, hconn: Hconn, od: ObjectDescriptor) -> Route | None:
-        """The way of an MQPUT1, if it is known of an earlier one; None when its queue must be opened. Raises
-        HANDLE_NOT_AVAILABLE (2017), as `open` does.
+    def route_of_put1(self, hconn: Hconn, od: ObjectDescriptor, options: int) -> Route | None:
+        """The way of an MQPUT1, if it is known of an earlier one; None when its queue must be opened, with these
+        options. Raises HANDLE_NOT_AVAILABLE (2017), NOT_AUTHORIZED (2035), as `open` does.
         """
         route = self.objects.known_route(od)
         if route is not None:
             self._check_open(hconn, _OUTPUT)
+            opening.judge_known(hconn, od, route, options)
         return route
 
     def make_dynamic(self, hconn: Hconn, od: ObjectDescriptor, options: int, now: float) -> Define:

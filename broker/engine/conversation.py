@@ -279,7 +279,7 @@ class Conversation(ClaimCalls, DeliveryCalls, SinkCalls, Port):
 
     def _mqsc(self, call: Call[list[CommandReply]], text: str, check: bool) -> None:
         commands = self.manager.commands
-        commands.check(text)
+        commands.check(text, self.hconn)
         script = call if isinstance(call, ScriptCall) else self._unread_script()
         self.call_order.change(call, commands.script(text, script, up_to_failure=check), at_once=False)
 
@@ -356,6 +356,7 @@ class Conversation(ClaimCalls, DeliveryCalls, SinkCalls, Port):
         group_id: bytes | None,
     ) -> None:
         q_name = checks.name(q_name)
+        slow_calls.judge_explain(self.hconn, q_name)
         selection = ExplainSelection(
             checks.identifier(msg_id, "msg_id", MQRC.MSG_ID_ERROR),
             checks.identifier(correl_id, "correl_id", MQRC.CORREL_ID_ERROR),
@@ -364,7 +365,8 @@ class Conversation(ClaimCalls, DeliveryCalls, SinkCalls, Port):
         route = self.core.objects.destination(q_name, "")
         if route.queue.shared:
             member = self.context.member
-            member.answer(self.call_order, call, partial(member.explaining.explain, route, selection))
+            explain = partial(member.explaining.explain, route, selection)
+            member.answer(self.call_order, call, partial(slow_calls.shown_to, self.hconn.caller, explain))
             return
         steps = slow_calls.explanation(self, route, selection)
         self.call_order.look(call, steps, _LOOKED_AT_BYTES * len(route.queue.shelf.entries))
@@ -373,9 +375,9 @@ class Conversation(ClaimCalls, DeliveryCalls, SinkCalls, Port):
         self.call_order.look(call, self.leases.sweep())
 
     def _connect(self, call: Call[Port], appl_name: str) -> None:
-        call.set_result(
-            self.manager.converse(appl_name or self.hconn.appl_name, self.hconn.user, self.channel, self.room)
-        )
+        hconn = self.hconn
+        name = appl_name or hconn.appl_name
+        call.set_result(self.manager.converse(name, hconn.user, self.channel, self.room, caller=hconn.caller))
 
 
 def _break_unclaimed(port: Port) -> None:

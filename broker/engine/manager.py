@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 
 from broker.clock import Clock
+from broker.core.security.caller import Caller
 from broker.engine import opening, starting
+from broker.engine.admin import backups
 from broker.engine.admin.command_server import CommandServer
 from broker.engine.admin.decisions import Decisions
 from broker.engine.admin.figures import Figures
@@ -40,7 +42,6 @@ from broker.interface.users import process_user
 from broker.life import Life
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.storage.store import BackupFailedError, StoreFailedError, StoreFullError
 from broker.unclosed import caller
 
 if TYPE_CHECKING:
@@ -120,20 +121,42 @@ class QueueManager:
 
     # Connections
 
-    def connect(self, appl_name: str = "", user: str = "", *, options: int = 0, conn_tag: bytes = b"") -> Connection:
+    def connect(
+        self,
+        appl_name: str = "",
+        user: str = "",
+        *,
+        as_user: str | None = None,
+        options: int = 0,
+        conn_tag: bytes = b"",
+    ) -> Connection:
         """A connection to enter with `async with`, or to await and `close`, of the program `appl_name`. Its messages
         bear `user`, the one that this process runs as unless another is given. With one of the four MQCNO options for
         it, `conn_tag`, up to 128 bytes, keeps programs from running beside one another (MQCONNX).
+
+        The program owns the queue manager, and may do everything. With `as_user` each call is judged as that user's,
+        whom messages bear unless `user` is given (security 1.6): NOT_AUTHORIZED (2035) where it may not connect.
 
         Raises Q_MGR_QUIESCING (2161), Q_MGR_STOPPING (2162); when it is entered with a tag OPTIONS_ERROR (2046),
         CNO_ERROR (2139), CONN_TAG_IN_USE (2271) while another program has it or has left a unit of work that is not
         over, CONN_TAG_NOT_USABLE (2350) while the queue-sharing group cannot be reached.
         """
-        connection = Connection(self.converse(appl_name, user or process_user()), tagging_of(options, conn_tag))
+        self._check_entered()
+        judged = None if as_user is None else Caller.connecting(self.core.objects.authority, as_user)
+        port = self.converse(appl_name, user or as_user or process_user(), caller=judged)
+        connection = Connection(port, tagging_of(options, conn_tag))
         connection.opened_at = caller()
         return connection
 
-    def sync(self, appl_name: str = "", user: str = "", *, options: int = 0, conn_tag: bytes = b"") -> SyncConnection:
+    def sync(
+        self,
+        appl_name: str = "",
+        user: str = "",
+        *,
+        as_user: str | None = None,
+        options: int = 0,
+        conn_tag: bytes = b"",
+    ) -> SyncConnection:
         """A connection for other threads, whose calls block: `with manager.sync() as connection:`. The arguments are
         those of `connect`, which is done at its first call; `close` ends it, as leaving it does.
 
@@ -141,7 +164,7 @@ class QueueManager:
         RuntimeError before the queue manager is entered.
         """
         self._check_open()
-        made = partial(self.connect, appl_name, user, options=options, conn_tag=conn_tag)
+        made = partial(self.connect, appl_name, user, as_user=as_user, options=options, conn_tag=conn_tag)
         return OwnConnection(self._portal, made)
 
     def converse(
@@ -152,10 +175,11 @@ class QueueManager:
         room: Room = BOUNDLESS,
         *,
         of_delivery: bool = False,
+        caller: Caller | None = None,
     ) -> Conversation:
         """A new conversation: the port behind a connection. `channel` names where it comes from, for `status`; `room`
         is what it has for calls and answers. One of a delivery is made while the queue manager quiesces, too: its
-        handler runs, and has the time to end.
+        handler runs, and has the time to end. Its calls are judged as those of `caller`, if there is one.
         """
         self._check_entered()
         if self._stopping.is_set():
@@ -163,6 +187,7 @@ class QueueManager:
         if self.core.quiescing and not of_delivery:
             raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
         conversation = Conversation(self, appl_name, user, channel, room)
+        conversation.hconn.caller = caller
         self.conversations.add(conversation)
         return conversation
 
@@ -264,18 +289,9 @@ class QueueManager:
         deque(figures.steps(), maxlen=0)
         return figures.all()
 
-    def figures(self) -> Figures:
-        """The queue manager in figures, which are to be taken down in steps."""
-        claim_age = self.config.limits.claim_age
-        return Figures(self.core, self.clock, claim_age, self.own_figures, self.part_figures)
-
-    def own_figures(self) -> dict[str, Any]:
-        """The figures of the queue manager itself."""
-        return {
-            "name": self.name,
-            "quiescing": self.core.quiescing,
-            "connections": len(self.conversations),
-        }
+    def figures(self, caller: Caller | None = None) -> Figures:
+        """The queue manager in figures, to be taken down in steps: of queues, those that the caller may display."""
+        return Figures(self.core, self.clock, self.config.limits.claim_age, self.part_figures, caller)
 
     def handler_figures(self) -> list[dict[str, Any]]:
         """The figures of the handlers, as `status` has them, without those of every queue."""
@@ -283,16 +299,14 @@ class QueueManager:
         return list(handler_figures(self.core))
 
     def part_figures(self) -> dict[str, Any]:
-        """The figures of its parts."""
+        """The figures of its connections and its parts."""
+        sharing = {} if self.sharing is None else {"sharing": self.sharing.figures()}
         return {
-            "journal": {
-                "transactions": self.journal.transactions,
-                "units": self.journal.units,
-                "waiting": self.journal.waiting,
-            },
-            "bodies": {"bytes": self.bodies.bytes, "budget": self.config.limits.body_bytes},
+            "connections": len(self.conversations),
+            "journal": self.journal.figures(),
+            "bodies": self.bodies.figures(),
             "store": self._store.status(),
-            **({} if self.sharing is None else {"sharing": self.sharing.figures()}),
+            **sharing,
         }
 
     async def backup(self, path: str | Path) -> None:
@@ -304,12 +318,7 @@ class QueueManager:
         directory is not empty, cannot be written, or there is no backup for any other reason.
         """
         self._check_entered()
-        try:
-            await self._store.backup(Path(path))
-        except StoreFullError as full:
-            raise MQError(MQRC.STORAGE_MEDIUM_FULL, str(full)) from full
-        except (BackupFailedError, StoreFailedError) as error:
-            raise MQError(MQRC.FILE_SYSTEM_ERROR, str(error)) from error
+        await backups.back_up(self._store, Path(path))
 
     def start_soon(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: object) -> None:
         """Run a task beside the calls. It has to end when what it works for does, at the latest with its connection."""
@@ -353,15 +362,8 @@ class QueueManager:
         await starting.define(self._store, self.core, wanted, what)
 
     async def _keep_nonpersistent(self) -> None:
-        """An orderly stop keeps the nonpersistent messages of queues with NPMCLASS(HIGH) for the next start."""
-        rows = self.core.nonpersistent_rows()
-        if self.journal.error is not None or not rows:
-            return
-        with anyio.CancelScope(shield=True):
-            try:
-                await self._store.write(rows)
-            except StoreFullError as full:
-                logger.warning("nonpersistent messages lost messages=%d: %s", len(rows.inserts), full)
+        if self.journal.error is None:
+            await starting.keep_nonpersistent(self._store, self.core)
 
     async def _close_store(self) -> None:
         with anyio.CancelScope(shield=True):

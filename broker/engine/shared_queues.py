@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.queues.shared_queue import SharedQueue
     from broker.core.queues.unit import Unit
+    from broker.core.security.caller import Caller
     from broker.engine.calls.batches import GetManyCall
     from broker.engine.calls.call_order import CallOrder
     from broker.engine.calls.gets import GetCall
@@ -204,7 +205,10 @@ class SharedClaims(Protocol):
     def takes(self, q_names: Sequence[str]) -> bool:
         """True if a consumer of these queues is one of the group. Raises OPTION_NOT_VALID_FOR_TYPE (2045)."""
 
-    async def consumer(self, name: str, q_names: Sequence[str]) -> ConsumerState:
+    async def judge(self, uuid: str, caller: Caller | None) -> None:
+        """Raise NOT_AUTHORIZED (2035) where the caller may not get from the queues of a consumer, as `consumer`."""
+
+    async def consumer(self, name: str, q_names: Sequence[str], caller: Caller | None) -> ConsumerState:
         """Look the consumer up, or make it."""
 
     async def register(self, uuid: str, lineage: str | None, start: int | None, end: int | None) -> Registration:
@@ -249,25 +253,25 @@ class SharedSinks(Protocol):
     async def check_private(self, name: str) -> None:
         """Raise OPTION_NOT_VALID_FOR_TYPE (2045) for a sink of the group."""
 
-    async def ledger(self, name: str) -> tuple[str, int] | None:
-        """The query of a sink, and its last batch."""
+    async def ledger(self, name: str, caller: Caller | None) -> tuple[str, int] | None:
+        """The query of a sink, and its last batch. Raises NOT_AUTHORIZED (2035), as `publish` and `discard`."""
 
     async def stage(self, piece: StagedPiece) -> Staged:
         """A piece of a unit, for shared queues."""
 
-    async def publish(self, name: str, batch: int, query: str | None, winners: Sequence[PublishedUnit]) -> Publication:
+    async def publish(
+        self, name: str, batch: int, query: str | None, winners: Sequence[PublishedUnit], caller: Caller | None
+    ) -> Publication:
         """Decide a batch."""
 
-    async def discard(self, names: Sequence[UnitName]) -> int:
+    async def discard(self, names: Sequence[UnitName], caller: Caller | None) -> int:
         """Discard the units of these names, as far as they are there: how many they were."""
 
     async def resolve(self, name: UnitName) -> int:
         """Discard the unit that is shown by this name: how many messages. UNKNOWN_OBJECT_NAME (2085)."""
 
     async def reset(self, name: str) -> int:
-        """A sink belongs to no query any more, and has no units: how many messages these had. Raises
-        UNKNOWN_OBJECT_NAME (2085).
-        """
+        """A sink belongs to no query any more, and has no units: how many messages. UNKNOWN_OBJECT_NAME (2085)."""
 
 
 class SharedDeliveries(Protocol):

@@ -6,6 +6,8 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from anyio import CancelScope
+
 from broker.commands.table.attributes import create
 from broker.commands.table.default_objects import default_objects
 from broker.config import DURABLE
@@ -85,6 +87,18 @@ async def define(store: Store, core: Manager, wanted: Sequence[Change], what: st
     for change in changes:
         core.apply(change)
     return True
+
+
+async def keep_nonpersistent(store: Store, core: Manager) -> None:
+    """An orderly stop keeps the nonpersistent messages of queues with NPMCLASS(HIGH) for the next start."""
+    rows = core.nonpersistent_rows()
+    if not rows:
+        return
+    with CancelScope(shield=True):
+        try:
+            await store.write(rows)
+        except StoreFullError as full:
+            logger.warning("nonpersistent messages lost messages=%d: %s", len(rows.inserts), full)
 
 
 def _in_utc(now: float) -> datetime:

@@ -16,7 +16,7 @@ from tests.conformance.crashes import DurableSystem
 from tests.conformance.exempt import told_of_shared_queues
 from tests.conformance.expect import ALL
 from tests.conformance.system import System
-from tests.conformance.ways import WAYS
+from tests.conformance.ways import JUDGED, WAYS
 from tests.rows import ROWS_IN_HALF, row_of, system_of
 from tests.stores import log_store
 from tests.tiers import is_full
@@ -84,7 +84,7 @@ def tmp_path(tmp_path: Path) -> Iterator[Path]:
         yield Path(path)
 
 
-PRIVATE = [(way, store) for store in STORES for way in WAYS]
+PRIVATE = [*((way, store) for store in STORES for way in WAYS), *((way, "memory") for way in JUDGED)]
 SHARED = [pytest.param((way, store), marks=pytest.mark.postgres) for store, (way, _) in SHARING.items()]
 
 

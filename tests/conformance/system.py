@@ -13,7 +13,7 @@ from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED
 from broker.mqi import MQRC
 from broker.testing import VirtualClock
 from tests.conformance.invariants import check_locks
-from tests.conformance.ways import WAYS
+from tests.conformance.ways import COMMANDS, JUDGED, WAYS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -38,7 +38,8 @@ class System:
     """
 
     def __init__(self, make_store: Callable[[], Store], way: str, config: Config | None = None) -> None:
-        self.way = way
+        self.way = "embedded" if way in JUDGED else way
+        self._entrance = way
         self.q_owner = "QM1"
         """To whom a queue belongs that is defined by `mqsc`: what is told when it is opened."""
         self.agents = 0
@@ -78,7 +79,7 @@ class System:
 
     async def mqsc(self, text: str) -> list[CommandReply]:
         """Run commands that must succeed."""
-        async with self.reached.connect("runmqsc") as connection:
+        async with self.reached.connect(COMMANDS) as connection:
             replies = await connection.mqsc(text)
         assert [reply.text for reply in replies if not reply.ok] == []
         return replies
@@ -141,7 +142,7 @@ class System:
             self.manager = await stack.enter_async_context(
                 QueueManager.open(self._config, store=self._store, clock=self.clock)
             )
-            self.reached = await stack.enter_async_context(WAYS[self.way](self.manager))
+            self.reached = await stack.enter_async_context((WAYS | JUDGED)[self._entrance](self.manager))
             self._connections = await stack.enter_async_context(AsyncExitStack())
             self._stack = stack.pop_all()
 

@@ -6,19 +6,30 @@ A scenario is told once and runs over all of them. A way is entered beside an op
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.client import connect
 from broker.client.port import RemotePort
 from broker.config import LimitsConfig, ListenerConfig
+from broker.core.security.facts import SELF
+from broker.core.security.rights import ALL_MQI, Q_MGR, Q, Right
 from broker.engine.conversation import Conversation
+from broker.interface.users import process_user
+from broker.mqi.constants.objects import MQOT
 from broker.server import Server
+from tests.security.world import give
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from contextlib import AbstractAsyncContextManager
 
     from broker import Connection, QueueManager
+
+
+COMMANDS: Final = "runmqsc"
+"""The program whose connections run the commands of scenarios."""
+
+PROCESS: Final = MQOT.PROCESS.value
 
 
 class Way(Protocol):
@@ -43,6 +54,26 @@ class Embedded:
     def cut(self, connection: Connection) -> None:
         assert isinstance(connection.port, Conversation)
         connection.port.break_()
+
+
+class Judged(Embedded):
+    """As embedded, but the calls of each program are judged as those of a user, who has the rights that the scenarios
+    need. Commands are the owner's.
+    """
+
+    USER: Final = "tester"
+    MANAGER: Final = Right.CONNECT | Right.INQ | Right.SET | Right.SETID | Right.SETALL | Right.ALTUSR | Right.DSP
+
+    def __init__(self, manager: QueueManager) -> None:
+        super().__init__(manager)
+        everything = {(object_type, "**"): ALL_MQI[object_type] | Right.DSP for object_type in (Q, PROCESS)}
+        everything[Q, "**"] |= Right.DLT  # of dynamic queues
+        give(manager, self.USER, everything | {(Q_MGR, SELF): self.MANAGER | Right.CTRL})
+
+    def connect(self, appl_name: str, user: str = "") -> AbstractAsyncContextManager[Connection]:
+        if appl_name == COMMANDS:
+            return super().connect(appl_name, user)
+        return self._manager.connect(appl_name, user or process_user(), as_user=self.USER)
 
 
 class Tcp:
@@ -73,6 +104,12 @@ async def embedded(manager: QueueManager) -> AsyncIterator[Way]:
 
 
 @asynccontextmanager
+async def judged(manager: QueueManager) -> AsyncIterator[Way]:
+    """In the process of the queue manager, as a user of it."""
+    yield Judged(manager)
+
+
+@asynccontextmanager
 async def tcp(manager: QueueManager) -> AsyncIterator[Way]:
     """Over a socket on the loopback interface, at whatever port is free."""
     async with Server(manager, ListenerConfig(port=0), LimitsConfig()) as server:
@@ -80,3 +117,4 @@ async def tcp(manager: QueueManager) -> AsyncIterator[Way]:
 
 
 WAYS = {"embedded": embedded, "tcp": tcp}
+JUDGED = {"judged": judged}

@@ -39,7 +39,7 @@ class Lasting(NamedTuple):
         self.remote.proxy.cut()
         await until(lambda: port._down)  # type: ignore[attr-defined]
         manager = self.remote.desk.manager
-        await until(lambda: manager.own_figures()["connections"] == 1)
+        await until(lambda: len(manager.conversations) == 1)
 
     async def back(self) -> None:
         """Let so much time pass that the line is there again."""
@@ -253,8 +253,8 @@ async def test_further_connections_come_back_on_one_line_too() -> None:
             await queue.put("a")
             async with await third as other, other.open("T", BOTH) as source:
                 assert (await source.get()).data == b"a"
-            assert it.remote.desk.manager.own_figures()["connections"] == 3
-        await until(lambda: it.remote.desk.manager.own_figures()["connections"] == 2)
+            assert len(it.remote.desk.manager.conversations) == 3
+        await until(lambda: len(it.remote.desk.manager.conversations) == 2)
 
 
 async def test_a_connection_may_be_left_while_its_line_is_down() -> None:

@@ -14,6 +14,7 @@ from broker.core.calls.gets import dispatch
 from broker.core.claims.consumer import CLAIMS_MAX, counts
 from broker.core.message.entry import ID_MASK, MAX_PRIORITY, order_key
 from broker.core.message.rows import Numbering, Rows
+from broker.core.security.rights import Right
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.queues.queue import LocalQueue
     from broker.core.queues.shelf.shelf import Shelf
+    from broker.core.security.caller import Caller
 
 SLICE_LENGTH: Final = 1000
 """Messages that are claimed, or acknowledged, together; a group stays in one slice, however many it has."""
@@ -36,7 +38,7 @@ GROUP_MAX: Final = 100_000
 class Limits(NamedTuple):
     """The limits of a claim: so many messages, of so many bytes together, that arrived up to the number `before`, if
     there is one; `whole`: only complete groups and logical messages. `held_bytes` is what a consumer may have claimed
-    altogether; a group of more is passed over.
+    altogether; a group of more is passed over. The queues are those that `caller` may get from, all for the owner.
     """
 
     messages: int
@@ -44,6 +46,11 @@ class Limits(NamedTuple):
     before: int | None
     whole: bool
     held_bytes: int
+    caller: Caller | None = None
+
+    def allow(self, queue: LocalQueue) -> bool:
+        """True if messages of this queue may be claimed."""
+        return self.caller is None or self.caller.may(Right.GET, queue.name)
 
 
 def queues_for(queues: Sequence[LocalQueue], consumer: Consumer, exclusive: Container[str] = ()) -> list[LocalQueue]:

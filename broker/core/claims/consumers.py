@@ -9,18 +9,20 @@ from broker.core.claims.consumer import Consumer, unknown
 from broker.core.message.rows import Rows
 from broker.core.names import dynamic
 from broker.core.names.resolution import UnknownNameError
+from broker.core.security.rights import Right
 from broker.mqi.errors import MQError
 from broker.mqi.names import is_generic_name
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from broker.core.claims.group_consumer import GroupConsumer
     from broker.core.message.entry import Entry
     from broker.core.message.rows import ObjectRow
     from broker.core.names.objects import Objects
     from broker.core.queues.queue import LocalQueue
+    from broker.core.security.caller import Caller
 
 CONSUMERS_MAX: Final = 1000
 
@@ -125,6 +127,22 @@ class Consumers:
             else name == queue.name
             for name in consumer.q_names
         )
+
+    def judge(self, caller: Caller | None, q_names: Sequence[str], claimed: Iterable[str] = ()) -> None:
+        """Raise NOT_AUTHORIZED (2035) for a caller who may not get from each queue that is named, and from each from
+        which messages are claimed; of those that a generic name means, from one at least.
+        """
+        if caller is None:
+            return
+        for name in (*(each for each in q_names if not each.endswith("*")), *claimed):
+            caller.require(Right.GET, name)
+        for name in q_names:
+            if name.endswith("*") and not any(caller.may(Right.GET, queue.name) for queue in self._named(name)):
+                caller.require(Right.GET, name)
+
+    def judge_use(self, caller: Caller | None, consumer: Consumer) -> None:
+        """As `judge`, of a consumer that is there."""
+        self.judge(caller, consumer.q_names, [queue.name for queue in consumer.counts])
 
     def queues_of(self, q_names: Sequence[str]) -> list[LocalQueue]:
         """The queues that names, some of them generic, mean now: by name, none twice."""

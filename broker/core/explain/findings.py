@@ -32,5 +32,18 @@ def finding(code: Cause, text: str, **figures: Any) -> Finding:
     return Finding(code=code.value, text=text, figures=figures)
 
 
+_OF_PROGRAMS = ("appl_name", "user", "connection", "consumer", "sink", "handler", "process", "first", "held")
+
+
+def without_programs(found: Finding) -> Finding:
+    """A finding for a user who may not know who else uses the queue manager: what it counts, and no names."""
+    if not any(name in found.figures for name in _OF_PROGRAMS):
+        return found
+    figures = {name: value for name, value in found.figures.items() if name not in _OF_PROGRAMS}
+    return Finding(
+        code=found.code, text=f"{found.code}: to see whose they are needs DSP on the queue manager", figures=figures
+    )
+
+
 def are(count: int) -> str:
     return "1 message is" if count == 1 else f"{count} messages are"

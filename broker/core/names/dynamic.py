@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from broker.core.names.definitions import OWN, SHARED, Definition
+from broker.core.security.rights import Right
 from broker.mqi.constants.objects import MQQDT
 from broker.mqi.constants.options import MQCO
 from broker.mqi.errors import MQError
@@ -66,7 +67,7 @@ def is_temporary(definition: Definition) -> bool:
 def close_deletes(handle: Handle, options: int) -> bool:
     """True if MQCLOSE with these options is to delete a permanent dynamic queue. Temporary ones go by themselves.
 
-    Raises OPTIONS_ERROR (2046), and OPTION_NOT_VALID_FOR_TYPE (2045) for what a close cannot delete.
+    Raises OPTIONS_ERROR (2046), OPTION_NOT_VALID_FOR_TYPE (2045) for what a close cannot delete, NOT_AUTHORIZED (2035).
     """
     if options & ~(_DELETE | _PURGE) or options == _DELETE | _PURGE:
         raise MQError(MQRC.OPTIONS_ERROR, f"close options {options:#x}: NONE, DELETE or DELETE_PURGE")
@@ -78,6 +79,7 @@ def close_deletes(handle: Handle, options: int) -> bool:
             MQRC.OPTION_NOT_VALID_FOR_TYPE,
             f"{handle.name} is no permanent dynamic queue, nor a temporary one that this handle created",
         )
+    handle.hconn.require(Right.DLT, queue.name)
     return True
 
 

@@ -12,6 +12,7 @@ from broker.core.names.resolution import check_options, conventional, resolve
 from broker.core.names.routes import Route
 from broker.core.names.sharing_group import TRANSMISSION_QUEUE
 from broker.core.queues.structure import Structure
+from broker.core.security.authority import Authority
 from broker.mqi.constants.objects import MQOT
 from broker.mqi.constants.options import MQOO
 from broker.mqi.errors import MQError
@@ -50,6 +51,7 @@ class Objects:
         self.structures: dict[str, Structure] = {}
         self.indirect_queues: dict[str, IndirectQueue] = {}
         self.processes: dict[str, Definition] = {}
+        self.authority = Authority()
         self.group: SharingGroup | None = None  # of a queue manager that is a member of one
         self.changes = 0  # of definitions: what was found out about one may not hold any more
         self.ids = ids

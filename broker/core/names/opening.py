@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.names import dynamic
+from broker.core.names import dynamic, judging
 from broker.core.names.definitions import Define
 from broker.core.names.resolution import UnknownNameError, unknown
 from broker.core.queues.handles import FOR_CO_OP, Handle
@@ -29,19 +29,24 @@ _SPACES = {MQOT.Q.value: "QUEUE", MQOT.PROCESS.value: "PROCESS", MQOT.Q_MGR.valu
 _INPUT_AS_Q_DEF = MQOO.INPUT_AS_Q_DEF.value
 _INPUT_EXCLUSIVE = MQOO.INPUT_EXCLUSIVE.value
 _INQUIRE_ONLY = (MQOO.INQUIRE | MQOO.FAIL_IF_QUIESCING).value
+_JUDGED_OPTIONS = (MQOO.INQUIRE | MQOO.ALTERNATE_USER_AUTHORITY).value  # of other objects than queues
 
 
 def open_object(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: int) -> Handle:
     """Open a queue, a process or the queue manager.
 
-    Raises OBJECT_TYPE_ERROR (2043), what `Objects.route` does, OBJECT_IN_USE (2042), UNKNOWN_OBJECT_Q_MGR (2086),
-    SELECTOR_INVALID_FOR_TYPE (2516), SELECTOR_SYNTAX_ERROR (2459).
+    Raises NOT_AUTHORIZED (2035), OBJECT_TYPE_ERROR (2043), what `Objects.route` does, OBJECT_IN_USE (2042),
+    UNKNOWN_OBJECT_Q_MGR (2086), SELECTOR_INVALID_FOR_TYPE (2516), SELECTOR_SYNTAX_ERROR (2459).
     """
     space = _SPACES.get(int(od.object_type))
     if space is None:
         raise MQError(MQRC.OBJECT_TYPE_ERROR, f"object_type={od.object_type}: a queue, process or queue manager")
     if space == "QUEUE":
-        route = objects.route(od.object_name, od.object_q_mgr_name, options)
+        if hconn.caller is None:
+            route = objects.route(od.object_name, od.object_q_mgr_name, options)
+        else:
+            names = (od.object_name, od.object_q_mgr_name)
+            route = judging.route(objects, hconn.caller, names, options, od.alternate_user_id)
         return open_queue(hconn, od.object_name, route, options, od.selection_string)
     own_name = objects.definition.name
     if od.object_q_mgr_name not in ("", own_name):
@@ -49,6 +54,8 @@ def open_object(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: i
     if od.selection_string:
         raise MQError(MQRC.SELECTOR_INVALID_FOR_TYPE, f"a selector is for queues, not for a {space.lower()}")
     name = own_name if space == "QMGR" else od.object_name
+    if hconn.caller is not None:
+        judging.judge_object(hconn.caller, space, name, options & _JUDGED_OPTIONS, od.alternate_user_id)
     if space != "QMGR" and (space, name) not in objects.definitions:
         raise UnknownNameError(MQRC.UNKNOWN_OBJECT_NAME, unknown(objects.definitions, own_name, name, space))
     if options & ~_INQUIRE_ONLY:
@@ -110,6 +117,12 @@ def _admit(handle: Handle, queue: LocalQueue) -> None:
         queue.exclusive = handle
 
 
+def judge_known(hconn: Hconn, od: ObjectDescriptor, route: Route, options: int) -> None:
+    """Raise NOT_AUTHORIZED (2035) where an open by a way that is known would."""
+    if hconn.caller is not None:
+        judging.judge(hconn.caller, route, options, od.alternate_user_id)
+
+
 # Dynamic queues
 
 
@@ -124,6 +137,8 @@ def make_dynamic(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: 
         own_name = objects.definition.name
         raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"{own_name} has no model queue {od.object_name!r} any more")
     name = dynamic.name_for(od.dynamic_q_name, objects.ids)
+    if hconn.caller is not None:
+        judging.judge_model(hconn.caller, od.object_name, name, options, od.alternate_user_id)
     if ("QUEUE", name) in objects.definitions:
         raise MQError(MQRC.OBJECT_ALREADY_EXISTS, f"there is a queue {name} already")
     if od.selection_string:

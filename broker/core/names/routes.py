@@ -32,11 +32,11 @@ class Route:
 
     The first level gives a message its priority and persistence where the program does not. `group` is the one by
     whose intra-group queuing messages go this way, None of every other way; `transmission` then what the definition on
-    the way names for those that are too long for that.
+    the way names for those that are too long for that. Rights to open it are those on the name `judged`.
     """
 
     __slots__ = (
-        "by_default", "first", "group", "levels", "q_mgr_name", "q_name", "queue", "remote", "transmission",
+        "by_default", "first", "group", "judged", "levels", "q_mgr_name", "q_name", "queue", "remote", "transmission",
     )  # fmt: skip
 
     def __init__(
@@ -47,6 +47,7 @@ class Route:
         self.levels = tuple(levels)
         self.first = levels[0]
         self.queue = last
+        self.judged = levels[resolution.by_alias].name  # a queue manager alias leads on, and is no way to a queue
         self.q_name = resolution.q_name
         self.q_mgr_name = resolution.q_mgr_name
         self.remote = resolution.remote

@@ -13,6 +13,7 @@ from broker.core.prepared import unit as units
 from broker.core.prepared.sink import KEYED, Sink
 from broker.core.prepared.unit import PreparedUnit
 from broker.core.queues.unit import COMMITTED, PREPARED
+from broker.core.security.rights import Right
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from broker.core.prepared.unit import UnitName
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.queues.queue import LocalQueue
+    from broker.core.security.caller import Caller
 
 UNITS_MAX: Final = 10_000
 """The most prepared units of a queue manager."""
@@ -87,6 +89,15 @@ class Sinks:
         if sink is None or sink.ledger is None:
             return self.remembers(units)
         return sink.is_published(batch, query)
+
+    def judge(self, caller: Caller | None, name: str) -> None:
+        """Raise NOT_AUTHORIZED (2035) for a caller who may not put to each queue for which the units of a sink have
+        messages.
+        """
+        sink = self.by_name.get(name)
+        if caller is not None and sink is not None:
+            for queue in {queue.name for unit in sink.units.values() for queue in unit.counts}:
+                caller.require(Right.PUT, queue)
 
     # Units come and go
 

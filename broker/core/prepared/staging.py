@@ -23,12 +23,14 @@ from broker.core.message.headers.mqmde import FORMAT as EXTENSION_FORMAT
 from broker.core.message.headers.properties import FORMAT as PROPERTIES_FORMAT
 from broker.core.message.logical_order import CLOSED
 from broker.core.message.rows import MessageRow, Rows
+from broker.core.names import judging
 from broker.core.prepared.sink import other_queues
 from broker.core.prepared.sinks import UNITS_MAX, by_queue
 from broker.core.prepared.unit import PreparedUnit
 from broker.core.queues.handle_position import AT_REST
 from broker.core.queues.handles import Handle
 from broker.core.queues.unit import BACKED_OUT, PREPARED, PREPARING
+from broker.core.security.authority import NotAuthorizedError
 from broker.mqi.constants.options import MQOO, MQPMO
 from broker.mqi.errors import MQError
 from broker.mqi.layouts.packing import unpack_md
@@ -157,6 +159,8 @@ class Staging:
             else:
                 try:
                     self._put(row, key, templates, now)
+                except NotAuthorizedError:
+                    raise
                 except MQError as error:
                     raise MQError(
                         error.reason, f"message {piece.first + index} of {piece.name}: {error.detail}"
@@ -196,7 +200,11 @@ class Staging:
         handle = self._handles.get(q_name)
         if handle is None:
             assert self._unit is not None
-            route = self._manager.objects.destination(q_name, "")
+            objects, caller = self._manager.objects, self._piece.hconn.caller
+            if caller is None:
+                route = objects.destination(q_name, "")
+            else:
+                route = judging.route(objects, caller, (q_name, ""), judging.options_of_put1(self._piece.options), "")
             self._check_open(route.queue)
             if route.queue.room() <= 0:
                 expiring.expire(self._manager, route.queue, now)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from broker.core.queues.shelf.selection import Request
     from broker.core.queues.unit import Unit
     from broker.core.queues.waiters import Waiter
+    from broker.core.security.caller import Caller
+    from broker.core.security.rights import Right
     from broker.core.selector import Selector
     from broker.mqi.structures import MessageDescriptor
 
@@ -37,6 +39,7 @@ class Hconn:
         self.appl_type = MQAT.UNIX.value
         self.user = user[:12]
         self.channel = ""  # where it comes from; empty in the queue manager's own process
+        self.caller: Caller | None = None  # None: the owner of the queue manager, who may do everything
         self.tag: bytes | None = None  # that programs which may not run beside it have too
         self.handles: dict[int, Handle] = {}
         self.unit: Unit | None = None
@@ -48,6 +51,22 @@ class Hconn:
     def handle_count(self) -> int:
         """The number of handles that count towards MAXHANDS: each destination of a distribution list is one."""
         return len(self.handles) + self.in_lists
+
+    def require(self, wanted: Right, *q_names: str) -> None:
+        """Raise NOT_AUTHORIZED (2035) where its calls are judged, and its user lacks rights on one of these queues."""
+        if self.caller is not None:
+            for name in q_names:
+                self.caller.require(wanted, name)
+
+    def require_manager(self, wanted: Right) -> None:
+        """As `require`, for rights on the queue manager itself."""
+        if self.caller is not None:
+            self.caller.require_manager(wanted)
+
+    def require_administrator(self) -> None:
+        """As `require`, for what only administrators may."""
+        if self.caller is not None:
+            self.caller.require_administrator()
 
     def enter(self, unit: Unit, now: float) -> None:
         """A call under syncpoint belongs to `unit`, which it begins if there was none."""

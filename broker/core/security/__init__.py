@@ -5,7 +5,7 @@ Facts come in as definitions of objects, verdicts go out; nothing here knows whe
     rights               the rights, the words for them, and what ALL, ALLMQI and ALLADM mean for each type of object
     facts                users, records, channels, rules: what the definitions of objects say
     profiles, records    names with wildcards; the records of an entity, found by the name of an object
-    authority            all facts, and what each user may do with each object
+    authority, caller    all facts, and what each user may do with each object; the user of a connection that is judged
     addresses            patterns of network addresses
     distinguished_names  patterns of the names in certificates
     ciphers              what a channel asks of the transport

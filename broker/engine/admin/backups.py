@@ -10,11 +10,23 @@ from broker.engine.jobs.awaits import Look
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
+from broker.storage.store import BackupFailedError, StoreFailedError, StoreFullError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
-    from broker.storage.store import Done
+    from broker.storage.store import Done, Store
+
+
+async def back_up(store: Store, path: Path) -> None:
+    """Have the store make a copy of its data. Raises STORAGE_MEDIUM_FULL (2192), FILE_SYSTEM_ERROR (2208)."""
+    try:
+        await store.backup(path)
+    except StoreFullError as full:
+        raise MQError(MQRC.STORAGE_MEDIUM_FULL, str(full)) from full
+    except (BackupFailedError, StoreFailedError) as error:
+        raise MQError(MQRC.FILE_SYSTEM_ERROR, str(error)) from error
 
 
 class Backup(Look[None]):

@@ -17,6 +17,7 @@ from broker.commands.errors import CommandError
 from broker.commands.interpreter import CommandOutcome, begin, refused
 from broker.commands.language import script
 from broker.commands.requests import DECISIONS, GROUP_REQUESTS, ScopedRequest
+from broker.core.security.rights import Right
 from broker.engine.admin.group_commands import refusal_of
 from broker.engine.admin.scripts import Unread
 from broker.engine.jobs.awaits import PAUSE, Changed
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from broker.commands.interpreter import Parts
     from broker.commands.requests import Decision, GroupRequest
+    from broker.core.queues.handles import Hconn
     from broker.engine.admin.decisions import Decisions
     from broker.engine.admin.objects import LiveCatalog
     from broker.engine.admin.scripts import ScriptCall
@@ -51,10 +53,11 @@ class CommandServer:
         self._decisions = decisions
         self._script_bytes = script_bytes
 
-    def check(self, text: str) -> None:
-        """Raises DATA_LENGTH_ERROR (2010) for a script that is too long, CHAR_CONVERSION_ERROR (2340) for one with
-        characters that are none.
+    def check(self, text: str, hconn: Hconn) -> None:
+        """Raises NOT_AUTHORIZED (2035) for a connection whose user may run no commands at all, DATA_LENGTH_ERROR (2010)
+        for a script that is too long, CHAR_CONVERSION_ERROR (2340) for one with characters that are none.
         """
+        hconn.require_manager(Right.DSP)
         try:
             length = len(text) if len(text) > self._script_bytes else len(text.encode())
         except UnicodeEncodeError as error:

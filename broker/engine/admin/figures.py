@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from broker.core.security.rights import Right
 from broker.engine.claims.holdings import consumer_figures, handler_figures, unit_figures
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.core.manager import Manager
     from broker.core.queues.queue import LocalQueue
+    from broker.core.security.caller import Caller
 
 
 LOOKS_AT_ONCE: Final = 500
@@ -19,9 +21,8 @@ LOOKS_AT_ONCE: Final = 500
 
 
 class Figures:
-    """The figures of a queue manager, taken down in steps. What is deleted meanwhile may not be among them.
-
-    `own` and `parts` return the figures of the queue manager itself and of its parts.
+    """The figures of a queue manager, taken down in steps: of queues, those that `caller` may display. What is deleted
+    meanwhile may not be among them. `parts` returns the figures of its connections and its parts.
     """
 
     def __init__(
@@ -29,14 +30,14 @@ class Figures:
         core: Manager,
         clock: Clock,
         claim_age: float,
-        own: Callable[[], dict[str, Any]],
         parts: Callable[[], dict[str, Any]],
+        caller: Caller | None = None,
     ) -> None:
         self._core = core
         self._clock = clock
         self._claim_age = claim_age
-        self._own = own
         self._parts = parts
+        self._caller = caller
         self._queues: list[dict[str, Any]] = []
         self._consumers: list[dict[str, Any]] = []
         self._units: list[dict[str, Any]] = []
@@ -47,7 +48,7 @@ class Figures:
         queues, triggers = self._core.objects.queues, self._core.triggers
         for name in sorted(queues):
             queue = queues.get(name)
-            if queue is not None:
+            if queue is not None and self._shows(name):
                 next_release = yield from _next_release(queue)
                 keys = queue.keys
                 self._queues.append(
@@ -75,24 +76,35 @@ class Figures:
                 )
             yield
         for handler in handler_figures(self._core):
-            self._handlers.append(handler)
+            if self._shows(handler["queue"]):
+                self._handlers.append(handler)
             yield
-        for consumer in consumer_figures(self._core, self._clock.time(), self._claim_age):
-            self._consumers.append(consumer)
+        now = self._clock.time()
+        for consumer in consumer_figures(self._core, now, self._claim_age):
+            if self._shows(*consumer["queues"].split(", ")):
+                self._consumers.append(consumer)
             yield
-        for unit in unit_figures(self._core, self._clock.time()):
-            self._units.append(unit)
+        for unit in unit_figures(self._core, now):
+            if self._shows(*unit["queues"]):
+                self._units.append(unit)
             yield
+
+    def _shows(self, *q_names: str) -> bool:
+        """True if whoever asks may display these queues."""
+        return self._caller is None or all(self._caller.may(Right.DSP, name) for name in q_names)
 
     def all(self) -> dict[str, Any]:
         """Return all that has been taken down, with the figures of the queue manager and its parts."""
+        parts = self._parts()
         return {
-            **self._own(),
+            "name": self._core.name,
+            "quiescing": self._core.quiescing,
+            "connections": parts.pop("connections"),
             "queues": self._queues,
             "handlers": self._handlers,
             "consumers": self._consumers,
             "prepared_units": self._units,
-            **self._parts(),
+            **parts,
         }
 
 

@@ -10,6 +10,7 @@ from broker.core.calls.puts.distribution import DistributionList, ListPut
 from broker.core.calls.puts.keying import Duplicate
 from broker.core.calls.puts.put import Put
 from broker.core.message.rows import Rows
+from broker.core.names import judging
 from broker.engine.calls.answers import answer_written, fail, fail_written, placed, repeated, succeed
 from broker.engine.shared_queues import PutStep
 from broker.interface.answers import Distribution, Placed
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from broker.engine.calls.call_order import QueuedCall
     from broker.engine.conversation import Conversation
     from broker.mqi.structures import MessageDescriptor, ObjectDescriptor, PutMessageOptions
+
+_OUTPUT = MQOO.OUTPUT.value
 
 
 class PutCall(Call[Placed]):
@@ -96,13 +99,16 @@ def put1(
     core, hconn = conversation.core, conversation.hconn
     try:
         descriptor = checks.object_descriptor(descriptor)
-        known = core.route_of_put1(hconn, descriptor)
+        opens = _OUTPUT
+        if hconn.caller is not None:
+            opens = judging.options_of_put1(int(checks.put_options(options).options))
+        known = core.route_of_put1(hconn, descriptor, opens)
         if known is not None:
             last = hconn.last_put1(known)
             _place(call, conversation, Put(hconn, None, known, md, options, data, extras=extras, last_calls=last))
             return
         conversation.call_order.name_look_up.check_list(descriptor)
-        handle = core.open(hconn, descriptor, MQOO.OUTPUT.value)
+        handle = core.open(hconn, descriptor, opens)
         try:
             if isinstance(handle, DistributionList):
                 _check_no_extras(extras)

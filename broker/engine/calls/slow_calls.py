@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.core.explain.explaining import explain
+from broker.core.explain.findings import without_programs
 from broker.core.explain.holders import held_by
 from broker.core.names import dynamic
 from broker.core.names.definitions import Delete
+from broker.core.security.rights import Right
 from broker.engine.admin.backups import Backup
 from broker.engine.admin.objects import inquire, settings
 from broker.engine.calls.answers import opened, refusal
@@ -20,11 +23,12 @@ from broker.mqi.explanations import Explanation
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from broker.core.explain.explaining import ExplainSelection
     from broker.core.names.routes import Route
-    from broker.core.queues.handles import Handle
+    from broker.core.queues.handles import Handle, Hconn
+    from broker.core.security.caller import Caller
     from broker.engine.conversation import Conversation
     from broker.interface.answers import Opened
     from broker.interface.port import Call
@@ -95,9 +99,10 @@ async def inquire_shared(conversation: Conversation, handle: Handle, selectors: 
 
 async def status(conversation: Conversation) -> dict[str, Any]:
     """The queue manager in figures."""
+    conversation.hconn.require_manager(Right.DSP)
     if conversation.context.sharing is not None:
         await refreshed(conversation.context.sharing, held=True)
-    figures = conversation.manager.figures()
+    figures = conversation.manager.figures(conversation.hconn.caller)
     for _ in figures.steps():
         await PAUSE
     return figures.all()
@@ -106,17 +111,37 @@ async def status(conversation: Conversation) -> dict[str, Any]:
 async def explanation(conversation: Conversation, route: Route, selection: ExplainSelection) -> Explanation:
     """Explain why a queue gives a message, or does not."""
     findings: list[Finding] = []
+    names = _may_know_programs(conversation.hconn.caller)
     now = conversation.context.clock.time()
     largest = conversation.manager.config.limits.claim_bytes
     for finding in explain(route, route.queue.shelf, selection, now, conversation.core, largest):
         if finding is not None:
-            findings.append(finding)
+            findings.append(finding if names else without_programs(finding))
         await PAUSE
     return Explanation(q_name=route.queue.name, findings=tuple(findings))
 
 
+def judge_explain(hconn: Hconn, q_name: str) -> None:
+    """Raise NOT_AUTHORIZED (2035) where the messages of a queue are not explained to a user."""
+    hconn.require(Right.DSP, q_name)
+
+
+async def shown_to(caller: Caller | None, explain: Callable[[], Awaitable[Explanation]]) -> Explanation:
+    """An explanation as this user may see it."""
+    explanation = await explain()
+    if _may_know_programs(caller):
+        return explanation
+    return replace(explanation, findings=tuple(map(without_programs, explanation.findings)))
+
+
+def _may_know_programs(caller: Caller | None) -> bool:
+    """True if a user may know who else uses the queue manager: DSP on it."""
+    return caller is None or caller.may_manager(Right.DSP)
+
+
 async def backup(conversation: Conversation, path: str) -> int:
     """A copy of the data in a directory. It is broken off when nobody waits for it any more."""
+    conversation.hconn.require_administrator()  # it writes where the caller says
     manager = conversation.manager
     making = Backup(partial(manager.backup, path), manager.start_soon)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.core.claims.claiming import Limits
+from broker.core.security.rights import Right
 from broker.engine.claims import ranges
 from broker.interface.port import Call
 from broker.mqi import checks
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from broker.core.claims.consumer import Consumer
     from broker.core.manager import Manager
+    from broker.core.queues.handles import Hconn
     from broker.core.queues.queue import LocalQueue
     from broker.engine.calls.call_order import CallOrder
     from broker.engine.calls.room import Room
@@ -32,6 +34,7 @@ class ClaimCalls:
     manager: QueueManager
     context: EngineContext
     core: Manager
+    hconn: Hconn
     call_order: CallOrder
     room: Room
 
@@ -56,7 +59,8 @@ class ClaimCalls:
     ) -> Call[int]:
         def limits() -> Limits:
             most = self.manager.config.limits.claim_bytes
-            return Limits(ranges.number(messages, 1), ranges.number(size, 1), _at(before), bool(whole), most)
+            limits = ranges.number(messages, 1), ranges.number(size, 1), _at(before), bool(whole), most
+            return Limits(*limits, self.hconn.caller)
 
         return self._about(
             uuid,
@@ -103,12 +107,16 @@ class ClaimCalls:
             raise MQError(MQRC.OBJECT_NAME_ERROR, f"{name!r} cannot name a consumer: 1 to 48 of A-Z a-z 0-9 . / _ %")
         claims, sharing = self.manager.claims, self.context.sharing
         names = [checks.name(each) for each in q_names]
+        self.core.consumers.judge(self.hconn.caller, names)
         if sharing is not None and name not in self.core.consumers.by_name:
             if names:
                 self.core.consumers.check_names(names)
             if not names or sharing.claims.takes(names):
-                sharing.answer(self.call_order, call, lambda: sharing.claims.consumer(name, names))
+                sharing.answer(self.call_order, call, lambda: sharing.claims.consumer(name, names, self.hconn.caller))
                 return
+        known = self.core.consumers.by_name.get(name)
+        if known is not None:
+            self.core.consumers.judge_use(self.hconn.caller, known)
         self.call_order.change(call, claims.consumer(name, names), lock=claims.lock(name))
 
     def _about(
@@ -125,10 +133,15 @@ class ClaimCalls:
         def make(call: Call[Any]) -> None:
             sharing = self.context.sharing
             if sharing is not None and not self.core.consumers.has(uuid):
-                sharing.answer(self.call_order, call, lambda: shared(sharing.claims))
+                sharing.answer(self.call_order, call, lambda: judged(sharing.claims))
                 return
             consumer = self.core.consumers.find(uuid)
+            self.core.consumers.judge_use(self.hconn.caller, consumer)
             self.call_order.change(call, checked(consumer), lock=self.manager.claims.lock(consumer.name))
+
+        async def judged(claims: SharedClaims) -> Any:
+            await claims.judge(uuid, self.hconn.caller)
+            return await shared(claims)
 
         async def checked(consumer: Consumer) -> Any:
             if generation is not None:
@@ -140,14 +153,25 @@ class ClaimCalls:
     def _read_claimed(self, call: Call[bytes], uuid: str, generation: int, after: int, last: int) -> None:
         after, last, sharing = ranges.number(after), ranges.number(last), self.context.sharing
         if sharing is not None and not self.core.consumers.has(uuid):
-            claims, longest = sharing.claims, self.room.frame_bytes
-            sharing.answer(self.call_order, call, lambda: claims.read_claimed(uuid, generation, after, last, longest))
+            claims, longest, caller = sharing.claims, self.room.frame_bytes, self.hconn.caller
+
+            async def read() -> bytes:
+                await claims.judge(uuid, caller)
+                return await claims.read_claimed(uuid, generation, after, last, longest)
+
+            sharing.answer(self.call_order, call, read)
         else:
+            self.core.consumers.judge_use(self.hconn.caller, self.core.consumers.find(uuid))
             ranges.read_claimed(self, uuid, generation, call, after, last)
 
     def _queue_ranges(self, call: Call[list[QueueRange]], q_names: Sequence[str]) -> None:
         sharing, names = self.context.sharing, [checks.name(each) for each in q_names]
         self.core.consumers.check_names(names)
+        caller = self.hconn.caller
+        if caller is not None:
+            queues = self.core.consumers.queues_of(names)
+            self.hconn.require(Right.BROWSE, *(each for each in names if not each.endswith("*")))
+            names = [queue.name for queue in queues if caller.may(Right.BROWSE, queue.name)]
         if sharing is not None and sharing.claims.takes(names):
             sharing.answer(self.call_order, call, lambda: sharing.claims.queue_ranges(names))
         else:
@@ -177,7 +201,9 @@ class ClaimCalls:
             ranges.browse_cuts(self, call, queue, (after, last), (messages, size))
 
     def _queue_read(self, q_name: str) -> LocalQueue:
-        return self.core.objects.destination(checks.name(q_name), "").queue
+        name = checks.name(q_name)
+        self.hconn.require(Right.BROWSE, name)
+        return self.core.objects.destination(name, "").queue
 
 
 def _at(number: int | None) -> int | None:

@@ -99,7 +99,7 @@ class ClaimJobs:
     async def _claim(self, consumer: Consumer, limits: Limits) -> None:
         taken, size = 0, consumer.bytes
         while True:
-            queues = self._core.consumers.queues_for(consumer)
+            queues = [queue for queue in self._core.consumers.queues_for(consumer) if limits.allow(queue)]
             for _ in self._ready(queues, limits):
                 await PAUSE
             queues = claiming.queues_for([queue for queue in queues if not queue.deleted], consumer)

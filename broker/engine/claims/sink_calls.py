@@ -59,10 +59,11 @@ class SinkCalls:
         return self.call_order.in_order(Call(), self._discard, units)
 
     def _sink(self, call: Call[tuple[str, int] | None], name: str) -> None:
-        name, member = _name(name), self._elsewhere(name)
+        name, member, caller = _name(name), self._elsewhere(name), self.hconn.caller
         if member is not None:
-            member.answer(self.call_order, call, lambda: member.sinks.ledger(name))
+            member.answer(self.call_order, call, lambda: member.sinks.ledger(name, caller))
         else:
+            self.core.sinks.judge(caller, name)
             self.call_order.change(call, self.manager.sinks.ledger(name))
 
     def _stage(
@@ -96,16 +97,20 @@ class SinkCalls:
         _check_count(winners)
         sink, batch, query = _name(sink), number(batch), _query(query)
         named = [PublishedUnit(_unit(winner.unit), number(winner.rows)) for winner in winners]
-        member = self._elsewhere(sink, [winner.unit for winner in named])
+        member, caller = self._elsewhere(sink, [winner.unit for winner in named]), self.hconn.caller
         if member is not None:
-            member.answer(self.call_order, call, lambda: member.sinks.publish(sink, batch, query, named))
+            member.answer(self.call_order, call, lambda: member.sinks.publish(sink, batch, query, named, caller))
             return
+        self.core.sinks.judge(caller, sink)
         sinks = self.manager.sinks
         self.call_order.change(call, sinks.publish(call, sink, batch, query, named), lock=sinks.lock(sink))
 
     def _discard(self, call: Call[int], units: Sequence[claims.UnitName]) -> None:
         _check_count(units)
-        self.call_order.change(call, self.manager.sinks.discard([_unit(each) for each in units]))
+        names, caller = [_unit(each) for each in units], self.hconn.caller
+        for sink in {name.sink for name in names}:
+            self.core.sinks.judge(caller, sink)
+        self.call_order.change(call, self.manager.sinks.discard(names, caller))
 
     def _elsewhere(self, sink: str, units: Sequence[UnitName] = ()) -> SharedQueues | None:
         """The group that knows of a sink, if anybody does: None where it is one of the queue manager's own."""

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from broker.core.prepared.publishing import PublishedUnit
     from broker.core.prepared.sink import Ledger, Sink
     from broker.core.prepared.unit import PreparedUnit, UnitName
+    from broker.core.security.caller import Caller
     from broker.engine.context import EngineContext
     from broker.engine.jobs.jobs import Steps
 
@@ -181,13 +182,13 @@ class SinkJobs:
 
     # Discarding
 
-    async def discard(self, names: Sequence[UnitName]) -> int:
+    async def discard(self, names: Sequence[UnitName], caller: Caller | None) -> int:
         """Discard the units of these names, as far as they are there: how many they were."""
         count = 0
         sharing = self._context.sharing
         shared = [name for name in names if sharing is not None and not self._sinks.has(name.sink)]
         if sharing is not None and shared:
-            asked = partial(sharing.sinks.discard, shared)
+            asked = partial(sharing.sinks.discard, shared, caller)
             count = await Asked(sharing, "the end of prepared units", asked)
         for name in dict.fromkeys(names):
             count += await self.resolve(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.core.deliveries import backoff
+from broker.core.security.rights import Right
 from broker.engine.calls.unit_of_work import DeliveryUnit
 from broker.engine.handlers.deliveries import TakeCall
 from broker.engine.jobs.awaits import PAUSE
@@ -61,6 +62,8 @@ class DeliveryCalls:
 
     def _serve(self, call: Call[ServeAnswer], q_name: str, options: ServiceOptions) -> None:
         name = checks.name(q_name)
+        self.hconn.require(Right.GET, name)
+        self.hconn.require(Right.PUT | Right.PASSALL, *filter(None, (options.dead_letter, options.last_dead_letter)))
         queue = self.core.objects.queues.get(name)
         self.core.deliveries.check(queue, name, options)
         assert queue is not None
@@ -74,7 +77,9 @@ class DeliveryCalls:
         self.call_order.look(call, looking())
 
     def _release_delayed(self, call: Call[int], q_name: str, msg_id: bytes | None) -> None:
-        queue = self.core.objects.destination(checks.name(q_name), "").queue
+        name = checks.name(q_name)
+        self.hconn.require(Right.GET, name)
+        queue = self.core.objects.destination(name, "").queue
         msg_id = checks.identifier(msg_id, "msg_id", MQRC.MSG_ID_ERROR)
         self.call_order.change(call, release_early(self.context, queue, msg_id))
 
@@ -91,7 +96,9 @@ class DeliveryCalls:
         if delivery is None:
             raise MQError(MQRC.HOBJ_ERROR, f"this connection has no delivery {number} under way")
         name = appl_name or self.hconn.appl_name
-        conversation = self.manager.converse(name, self.hconn.user, self.channel, self.room, of_delivery=True)
+        conversation = self.manager.converse(
+            name, self.hconn.user, self.channel, self.room, of_delivery=True, caller=self.hconn.caller
+        )
         conversation.unit_of_work = DeliveryUnit(conversation.hconn, conversation.call_order)
         conversation.hconn.unit = delivery.unit
         delivery.unit.owner = conversation.hconn

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from broker.core.security.rights import Right
 from broker.engine.jobs.awaits import PAUSE
 from broker.engine.jobs.group_awaits import Asked
 from broker.interface.answers import PendingQueue, PendingStarts, StartLease
@@ -28,21 +29,24 @@ class Leases:
 
     def pending(self, call: Call[PendingStarts]) -> None:
         """Answer with the queues that have starts to take."""
-        triggers = self._core.triggers
+        triggers, caller = self._core.triggers, self._hconn.caller
         pending = [
             PendingQueue(queue.name, queue.process_name, triggers.appl_id(queue), queue.pending_starts)
             for queue in triggers.pending()
+            if caller is None or caller.may(Right.GET, queue.name)
         ]
         call.set_result(PendingStarts(triggers.posts, pending))
 
     def take(self, call: Call[list[StartLease]], q_name: str, limit: int) -> None:
         """Answer with leases for at most `limit` starts of a queue."""
+        self._hconn.require(Right.GET, q_name)
         queue = self._core.objects.queues.get(q_name)
         taken = self._core.triggers.take(queue, self._hconn, limit) if queue is not None else []
         call.set_result([StartLease(id, trigger) for id, trigger in taken])
 
     async def sweep(self) -> int:
         """Let starts be pending that are missing: so many."""
+        self._hconn.require_manager(Right.CTRL)
         made = 0
         for missing in self._core.sweep_triggers():
             made += missing

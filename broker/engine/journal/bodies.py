@@ -65,6 +65,10 @@ class Bodies:
         self._run_count = 0
         self.bytes = 0
 
+    def figures(self) -> dict[str, int]:
+        """The bodies in figures, for the status."""
+        return {"bytes": self.bytes, "budget": self._budget}
+
     def settled(self, entry: Entry) -> None:
         """A persistent put is durable: its body stays in memory if there is room, or somebody has got it already."""
         if entry.state in _ELSEWHERE and self.bytes + entry.length > self._budget:

@@ -155,6 +155,10 @@ class Journal:
         """The number of units that are not settled yet, apart from those being written now."""
         return len(self._submissions)
 
+    def figures(self) -> dict[str, int]:
+        """The journal in figures, for the status."""
+        return {"transactions": self.transactions, "units": self.units, "waiting": self.waiting}
+
     @property
     def idle(self) -> bool:
         """True if nothing is on its way to the store or from it."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from broker.commands.requests import ResolveConsumerRequest
     from broker.core.claims.claiming import Limits
     from broker.core.message.entry import Entry
+    from broker.core.security.caller import Caller
     from broker.interface.claims.claims import ConsumerState
     from broker.sharing.database.sessions import DatabaseSession
 
@@ -59,10 +60,26 @@ class GroupClaims(Ranges):
 
     # A consumer and its readers
 
-    async def consumer(self, name: str, q_names: Sequence[str]) -> ConsumerState:
-        """Look the consumer up, or make it; other names of queues replace those that it had."""
+    async def judge(self, uuid: str, caller: Caller | None) -> None:
+        """Raise NOT_AUTHORIZED (2035) for a caller who may not get from the queues of a consumer."""
+        if caller is not None:
+            async with self._database.look() as session:
+                await self._judge(session, await _read(session, uuid), caller)
+
+    async def _judge(self, session: DatabaseSession, consumer: Consumer, caller: Caller | None) -> None:
+        if caller is not None:
+            rows = await session.fetch("SELECT DISTINCT queue FROM message WHERE consumer = $1", consumer.uuid)
+            self._member.core.consumers.judge(caller, consumer.q_names, [row["queue"] for row in rows])
+
+    async def consumer(self, name: str, q_names: Sequence[str], caller: Caller | None) -> ConsumerState:
+        """Look the consumer up, or make it; other names of queues replace those that it had. Raises NOT_AUTHORIZED
+        (2035) where the caller may not get from those.
+        """
 
         async def work(session: DatabaseSession) -> ConsumerState:
+            known = await session.fetchval(_UUID, name)
+            if known is not None:
+                await self._judge(session, await _locked(session, known.hex), caller)
             if not q_names and await session.fetchval(_UUID, name) is None:
                 self._member.core.consumers.check_names(q_names)
             await session.execute(
@@ -167,7 +184,8 @@ class GroupClaims(Ranges):
     ) -> list[Entry]:
         """The messages of the next slice, chosen by the core from locked pages of all queues."""
         core, now = self._member.core, self._member.manager.clock.time()
-        queues = [queue for queue in core.consumers.queues_of(consumer.q_names) if isinstance(queue, SharedQueue)]
+        named = core.consumers.queues_of(consumer.q_names)
+        queues = [queue for queue in named if isinstance(queue, SharedQueue) and limits.allow(queue)]
         names = [queue.name for queue in queues]
         rows = await session.fetch("SELECT queue FROM handle WHERE queue = ANY ($1) AND exclusive", names)
         open_ones = claiming.queues_for(queues, consumer, {row["queue"] for row in rows})
@@ -333,7 +351,7 @@ async def _locked(session: DatabaseSession, uuid: str, generation: int | None = 
     return _made(await session.fetchrow("SELECT * FROM consumer WHERE uuid = $1 FOR UPDATE", uuid), uuid, generation)
 
 
-async def _read(session: DatabaseSession, uuid: str, generation: int) -> Consumer:
+async def _read(session: DatabaseSession, uuid: str, generation: int | None = None) -> Consumer:
     return _made(await session.fetchrow("SELECT * FROM consumer WHERE uuid = $1", uuid), uuid, generation)
 
 

@@ -23,6 +23,7 @@ from broker.core.prepared.sink import KEYED, other_queues, unknown
 from broker.core.prepared.sinks import KEY_SECONDS, KEYS_MAX
 from broker.core.prepared.staging import Staging, check_count, is_known
 from broker.core.queues.unit import Unit
+from broker.core.security.rights import Right
 from broker.interface.claims.claims import Publication, Staged
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from broker.core.prepared.staging import StagedPiece
     from broker.core.prepared.unit import UnitName
     from broker.core.queues.shared_queue import SharedQueue
+    from broker.core.security.caller import Caller
     from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
@@ -58,6 +60,7 @@ _OF_BATCH: Final = (
     "SELECT * FROM prepared_unit WHERE id = $1 OR ($2 AND (sink, batch) = "
     "(SELECT sink, batch FROM prepared_unit WHERE id = $1))"
 )
+_QUEUES: Final = "SELECT DISTINCT queue FROM message WHERE unit IN (SELECT id FROM prepared_unit WHERE sink = $1)"
 _TOTALS: Final = "SELECT count(*) AS units, coalesce(sum(bytes), 0)::bigint AS bytes FROM prepared_unit"
 _NAMED: Final = (
     "SELECT id FROM prepared_unit WHERE sink = $1 AND batch = $2 AND partition = $3 AND attempt = $4 AND touched <= $5"
@@ -87,10 +90,11 @@ class GroupSinks:
         if known:
             raise other_queues(name, "the queue of a message", shared=False)
 
-    async def ledger(self, name: str) -> tuple[str, int] | None:
-        """The query of a sink and its last batch, when nothing of it is on its way."""
+    async def ledger(self, name: str, caller: Caller | None) -> tuple[str, int] | None:
+        """The query of a sink and its last batch, when nothing of it is on its way. Raises NOT_AUTHORIZED (2035)."""
 
         async def work(session: DatabaseSession) -> tuple[str, int] | None:
+            await _judge(session, name, caller)
             return sink_of(name, await session.fetchrow(_TO_STAGE, name)).published
 
         return await self._database.transact(work, _nothing)
@@ -147,7 +151,9 @@ class GroupSinks:
 
     # Publishing
 
-    async def publish(self, name: str, batch: int, query: str | None, winners: Sequence[PublishedUnit]) -> Publication:
+    async def publish(
+        self, name: str, batch: int, query: str | None, winners: Sequence[PublishedUnit], caller: Caller | None
+    ) -> Publication:
         """Decide a batch: with the decision all that it publishes is visible, and its losers are gone. Raises what
         `Publishing` does. An empty batch of a sink of which nothing is known leaves nothing behind.
         """
@@ -156,6 +162,7 @@ class GroupSinks:
 
         async def work(session: DatabaseSession) -> Publication:
             sink = sink_of(name, await session.fetchrow(_TO_DECIDE, name))
+            await _judge(session, name, caller)
             names = [winner.unit for winner in winners]
             sinks = sinks_of(sink, await _published(session, sink, names))
             publishing = Publishing(self._member.core, sinks, sink, batch, query, winners)
@@ -212,16 +219,17 @@ class GroupSinks:
 
     # Discarding
 
-    async def discard(self, names: Sequence[UnitName]) -> int:
+    async def discard(self, names: Sequence[UnitName], caller: Caller | None) -> int:
         """Discard the units of these names, as far as they are there: how many they were."""
-        gone = [await self._discard(name) for name in dict.fromkeys(names)]
+        gone = [await self._discard(name, caller=caller) for name in dict.fromkeys(names)]
         return sum(messages is not None for messages in gone)
 
-    async def _discard(self, name: UnitName, before: float = float("inf")) -> int | None:
+    async def _discard(self, name: UnitName, before: float = float("inf"), caller: Caller | None = None) -> int | None:
         """Discard a unit; return the number of its messages. None: there is none, or it was touched after `before`."""
 
         async def work(session: DatabaseSession) -> int | None:
             await session.fetchrow(_TO_DECIDE, name.sink)
+            await _judge(session, name.sink, caller)
             id = await session.fetchval(_NAMED, *name, before)
             if id is None:
                 return None
@@ -284,6 +292,15 @@ async def _published(session: DatabaseSession, sink: Sink, names: Sequence[UnitN
     by_text = {name.text: name for name in names}
     rows = await session.fetch("SELECT name FROM published_unit WHERE name = ANY ($1)", list(by_text))
     return [by_text[row["name"]] for row in rows]
+
+
+async def _judge(session: DatabaseSession, sink: str, caller: Caller | None) -> None:
+    """Raise NOT_AUTHORIZED (2035) for a caller who may not put to each queue for which the units of a sink have
+    messages.
+    """
+    if caller is not None:
+        for row in await session.fetch(_QUEUES, sink):
+            caller.require(Right.PUT, row["queue"])
 
 
 def _nothing() -> None:

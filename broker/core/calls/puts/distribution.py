@@ -18,7 +18,7 @@ from broker.core.calls.puts.put import Put
 from broker.core.calls.puts.putting import check_options
 from broker.core.message import logical_order
 from broker.core.message.headers.mqmde import take_mqmde
-from broker.core.names import opening
+from broker.core.names import judging, opening
 from broker.core.queues.handles import Handle
 from broker.core.queues.unit import Unit
 from broker.mqi import checks
@@ -140,7 +140,7 @@ def open_list(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: int
             MQRC.HANDLE_NOT_AVAILABLE,
             f"{hconn.handle_count} handles are open, and each destination needs one: MAXHANDS is {objects.max_handles}",
         )
-    destinations = [_open(objects, hconn, record, options) for record in od.records]
+    destinations = [_open(objects, hconn, record, options, od.alternate_user_id) for record in od.records]
     opened = DistributionList(hconn, options, destinations)
     if not opened.opened:
         raise _failure(opened.records, (each for each in destinations if isinstance(each, MQError)))
@@ -162,10 +162,14 @@ def _check_descriptor(od: ObjectDescriptor, options: int) -> None:
         raise opening.no_selector()
 
 
-def _open(objects: Objects, hconn: Hconn, record: ObjectRecord, options: int) -> Destination:
+def _open(objects: Objects, hconn: Hconn, record: ObjectRecord, options: int, alternate_user: str) -> Destination:
     name = record.object_name
     try:
-        route = objects.route(name, record.object_q_mgr_name, options)
+        if hconn.caller is None:
+            route = objects.route(name, record.object_q_mgr_name, options)
+        else:
+            names = (name, record.object_q_mgr_name)
+            route = judging.route(objects, hconn.caller, names, options, alternate_user)
         return opening.enter_queue(hconn, name, route, options)
     except MQError as error:
         return error.with_traceback(None)

@@ -14,6 +14,7 @@ from broker.core.message.headers.mqmde import take_mqmde
 from broker.core.message.headers.properties import FORMAT as PROPERTIES_FORMAT
 from broker.core.message.headers.properties import take_properties, with_given
 from broker.core.message.segmentation import cut, piece_length
+from broker.core.names import judging
 from broker.core.names.resolution import reply_to
 from broker.mqi import checks
 from broker.mqi.constants.descriptor import MQMF, MQMT, MQPER, MQRO
@@ -43,6 +44,7 @@ _APPL_FIRST = 65_536
 _REPORTS = (
     MQRO.EXCEPTION | MQRO.EXPIRATION | MQRO.COA | MQRO.COD | MQRO.PAN | MQRO.NAN | MQRO.ACTIVITY
 ).value  # fmt: skip
+_MADE_REPORTS = (MQRO.EXCEPTION | MQRO.EXPIRATION | MQRO.COA | MQRO.COD).value  # by the queue manager itself
 _KNOWN_FLAGS = (
     MQMF.SEGMENTATION_ALLOWED | MQMF.SEGMENT | MQMF.LAST_SEGMENT | MQMF.MSG_IN_GROUP | MQMF.LAST_MSG_IN_GROUP
 ).value
@@ -124,6 +126,9 @@ def _described(manager: Manager, put: Put, *, ordered: bool) -> _PutMessage:
     route, ids = put.route, manager.ids
     md, warning = checks.descriptor_for_put(put.md, _RULES, remote=route.remote)
     md = given = reply_to(manager.objects.definitions, md)
+    caller = put.hconn.caller
+    if caller is not None and md.report & _MADE_REPORTS and md.reply_to_q:
+        judging.judge_reply(manager.objects, caller, md)  # reports carry its data there
     properties = b""
     md, data = take_mqmde(md, put.data, ids.coded_char_set_id)
     if md.format == PROPERTIES_FORMAT:
