@@ -4,6 +4,7 @@
 the Port is a method, and `context` what all parts share. `shared_queues` says what is asked of a queue-sharing group.
 
     calls       calls in their order, from their arguments to their answers
+    security    passwords, tokens, limits of users
     jobs        calls that take more than one step, and what they wait for
     journal     when a message is durable, visible, acknowledged: the numbered rules; bodies in memory and on disk
     claims      consumers, prepared units and sinks

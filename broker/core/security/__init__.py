@@ -12,4 +12,8 @@ Facts come in as definitions of objects, verdicts go out; nothing here knows whe
     channel_rules        which rule of channels counts, and whom a rule blocks
     partner, admission    the other side of a line, and the user that it becomes
     access, grants       why somebody may do something or not, and the command that would allow it
+    rights      the rights, the words for them, and what ALL, ALLMQI and ALLADM mean for each type of object
+    entities    the names of users and groups
+    facts       users, records, channels, rules: what the definitions of objects say
+    password_hash   the form in which the hash of a password is kept
 """
