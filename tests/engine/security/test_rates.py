@@ -12,8 +12,8 @@ from broker.engine.security.rates import UserRate, UserRates
 
 
 def served(rate: UserRate, slices: list[int], seconds: float, late: float = 0.0, size: int = 0) -> list[float]:
-    """The instants of calls of lines that send as much as they may, a slice of so many calls each, whose reading goes on
-    late by up to so many seconds.
+    """The instants of calls of lines that send as much as they may, a slice of so many calls each, whose reading goes
+    on late by up to so many seconds.
     """
     random = Random(1)
     lines = [(0.0, number) for number in range(len(slices))]
