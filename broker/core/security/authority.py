@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from broker.core.security.channel_rules import for_channel
+from broker.core.security.entities import is_entity
 from broker.core.security.facts import (
     ADMINISTRATORS,
     SELF,
@@ -20,7 +21,6 @@ from broker.core.security.facts import (
     Principal,
     Rule,
     User,
-    is_user_name,
     rule_key,
 )
 from broker.core.security.profiles import CLASS
@@ -157,7 +157,7 @@ class Authority:
         """Return the user that a user of the operating system is: the one with that OSUSER, else the one of that name;
         empty if it cannot name one.
         """
-        return self._os_users.get(os_user) or (os_user if is_user_name(os_user) else "")
+        return self._os_users.get(os_user) or (os_user if is_entity(os_user) else "")
 
     # Judgement
 

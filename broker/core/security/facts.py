@@ -6,7 +6,6 @@ A definition has its attributes under their MQSC keywords. One of a kind that ha
 
 from __future__ import annotations
 
-import re
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -22,14 +21,6 @@ ADMINISTRATORS: Final = "mqm"
 
 SELF: Final = "self"
 """The profile of the queue manager itself, by which all other words for it are kept."""
-
-
-_USER: Final = re.compile(r"[A-Za-z0-9._-]{1,12}")
-
-
-def is_user_name(text: str) -> bool:
-    """True if this can name a user or a group (security 2.2)."""
-    return _USER.fullmatch(text) is not None
 
 
 class Principal(IntEnum):
