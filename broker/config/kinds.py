@@ -150,8 +150,38 @@ class DatabaseAddress:
 
 
 @dataclass(frozen=True, slots=True)
+class AnyText:
+    """Any text."""
+
+    expected: str = "text"
+
+    def read(self, text: str) -> object:
+        return text
+
+    def check(self, value: object, folder: Path) -> object:
+        if not isinstance(value, str):
+            raise ValueError(self.expected)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class HostName:
+    """The address or name of a host; an empty text means none."""
+
+    expected: str = 'an address or the name of a host, or "" for none'
+
+    def read(self, text: str) -> object:
+        return text
+
+    def check(self, value: object, folder: Path) -> object:
+        if not isinstance(value, str) or not re.fullmatch(r"[\w.:%-]*", value):
+            raise ValueError(self.expected)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class LoopbackHost:
-    """An address that no other machine can reach: without TLS and users there is nothing to keep one out."""
+    """An address that no other machine can reach: a listener without TLS would show passwords to a network."""
 
     expected: str = "a loopback address: 127.0.0.1, ::1 or localhost"
 

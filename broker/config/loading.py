@@ -9,13 +9,18 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.config.sections import SECTIONS, Config, Setting, settings
+from broker.config.kinds import LoopbackHost
+from broker.config.sections import SECTIONS, Config, settings
+from broker.config.security import tls_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from broker.config.kinds import Kind
+    from broker.config.setting import Setting
+
 _PREFIX: Final = "EVERMQ_"
-_NOT_IN_THIS_VERSION: Final = ("http", "security", "tls")
+_NOT_IN_THIS_VERSION: Final = ("http",)
 _LONG_INTEGER: Final = re.compile("[0-9][0-9_]{499,}")
 _DIGITS_READ: Final = 100
 
@@ -130,7 +135,15 @@ def _checked(known: Setting, value: object, source: str, place: str, folder: Pat
     try:
         return known.kind.check(value, folder)
     except ValueError:
-        raise ConfigError(source, place, f"wants {known.kind.expected}, not {_shown(value)}") from None
+        problem = f"wants {known.kind.expected}, not {_shown(value)}"
+        raise ConfigError(source, place, problem + _remedy(known.kind, value)) from None
+
+
+def _remedy(kind: Kind, value: object) -> str:
+    """Return the lines that do what a wrong value has asked for, if there are some."""
+    if isinstance(kind, LoopbackHost) and isinstance(value, str):
+        return f". Other machines are served by a listener with TLS:{tls_lines(value)}"
+    return ""
 
 
 def _shown(value: object) -> str:

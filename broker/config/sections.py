@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from broker.config.kinds import (
     Choice,
@@ -15,7 +15,6 @@ from broker.config.kinds import (
     FileMode,
     FilePath,
     GroupName,
-    Kind,
     LoopbackHost,
     ModuleName,
     ObjectName,
@@ -25,28 +24,12 @@ from broker.config.kinds import (
     Switch,
     Whole,
 )
+from broker.config.limits import LimitsConfig
+from broker.config.security import SecurityConfig, TlsConfig, TokensConfig
+from broker.config.setting import KIB, MIB, Setting, about
 
-KIB: Final = 1024
-MIB: Final = 1024 * 1024
-GIB: Final = 1024 * MIB
-YEAR: Final = 365 * 86_400.0
 DURABLE: Final = "durable"
 DEFAULTS: Final = (DURABLE, "mq")
-
-
-class Setting(NamedTuple):
-    """One key of a section, with everything that a reader of the documentation asks."""
-
-    key: str
-    default: object
-    kind: Kind
-    help: str
-    unit: str
-
-
-def about(kind: Kind, help: str, unit: str = "") -> dict[str, Any]:
-    """Return the metadata of a section's field: the kind of its value, its help, and its unit if it has one."""
-    return {"kind": kind, "help": help, "unit": unit}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +71,7 @@ class ListenerConfig:
 
     host: str = field(
         default="127.0.0.1",
-        metadata=about(LoopbackHost(), "Address to listen on. This version has no TLS and no users: loopback only."),
+        metadata=about(LoopbackHost(), "Address to listen on, without TLS: loopback only. Others are served by [tls]."),
     )
     port: int = field(
         default=1414, metadata=about(Whole(0, 65535), "TCP port; 0 takes a free one, which the ready line names.")
@@ -133,108 +116,6 @@ class JournalConfig:
             Choice(("adaptive", "never")),
             "adaptive: short batches are written on the event loop while the disk is fast; never: always on a thread, "
             "so that a disk that hangs does not stop the loop.",
-        ),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitsConfig:
-    """Bounds on what programs can make the queue manager hold."""
-
-    unit_of_work_bytes: int = field(
-        default=64 * MIB,
-        metadata=about(Whole(KIB, 1 << 40), "Most message data in one unit of work; a put beyond it fails.", "bytes"),
-    )
-    frame_bytes: int = field(
-        default=105 * MIB,
-        metadata=about(
-            Whole(64 * KIB, 1 << 30), "Longest frame accepted from a program: a message and its envelope.", "bytes"
-        ),
-    )
-    connections: int = field(default=10_000, metadata=about(Whole(1, 1_000_000), "Most sockets open at a time."))
-    conversations: int = field(
-        default=10_000, metadata=about(Whole(1, 1_000_000), "Most connections (Hconn) at a time on one socket.")
-    )
-    in_flight_bytes: int = field(
-        default=16 * MIB,
-        metadata=about(
-            Whole(64 * KIB, 1 << 30),
-            "Most bytes of calls and their answers under way on one socket, before reading pauses.",
-            "bytes",
-        ),
-    )
-    server_bytes: int = field(
-        default=128 * MIB,
-        metadata=about(
-            Whole(MIB, 1 << 40),
-            "As in_flight_bytes, for all sockets together; beyond it each still has room for 32 KiB, and one of them "
-            "for a long message.",
-            "bytes",
-        ),
-    )
-    frame_timeout: float = field(
-        default=60.0,
-        metadata=about(
-            Seconds(0.1), "How long a program may take to send a call that it has begun to send.", "seconds"
-        ),
-    )
-    send_timeout: float = field(
-        default=60.0,
-        metadata=about(Seconds(0.1), "How long a program may leave answers unread before its line is cut.", "seconds"),
-    )
-    keys: int = field(
-        default=1_000_000,
-        metadata=about(
-            Whole(1, 100_000_000),
-            "Most keys of puts that are kept to tell duplicates, some 150 bytes each; a put with one more fails.",
-        ),
-    )
-    script_bytes: int = field(
-        default=4 * MIB,
-        metadata=about(Whole(KIB, 1 << 30), "Longest text of commands in one call; a longer one fails.", "bytes"),
-    )
-    replies_bytes: int = field(
-        default=64 * MIB,
-        metadata=about(
-            Whole(KIB, 1 << 40),
-            "Most bytes of replies to one text of commands; at that point its run ends and says so.",
-            "bytes",
-        ),
-    )
-    body_bytes: int = field(
-        default=16 * MIB,
-        metadata=about(
-            Whole(0, 1 << 40), "Data of persistent messages kept in memory; the rest is read back when needed.", "bytes"
-        ),
-    )
-    claim_bytes: int = field(
-        default=4 * GIB,
-        metadata=about(
-            Whole(KIB, 1 << 50),
-            "Most message data that one consumer may have claimed; a claim ends there, and is no error.",
-            "bytes",
-        ),
-    )
-    claim_age: float = field(
-        default=3600.0,
-        metadata=about(
-            Seconds(1.0, YEAR),
-            "Age from which on claims are named in the log, once an hour, and in the status.",
-            "seconds",
-        ),
-    )
-    prepared_bytes: int = field(
-        default=4 * GIB,
-        metadata=about(
-            Whole(KIB, 1 << 50), "Most message data in prepared units; what is staged beyond it fails.", "bytes"
-        ),
-    )
-    prepared_age: float = field(
-        default=86400.0,
-        metadata=about(
-            Seconds(1.0, YEAR),
-            "A prepared unit that nobody has staged to or published for so long is discarded.",
-            "seconds",
         ),
     )
 
@@ -349,6 +230,9 @@ class Config:
 
     queue_manager: QueueManagerConfig = field(default_factory=QueueManagerConfig)
     listener: ListenerConfig = field(default_factory=ListenerConfig)
+    tls: TlsConfig = field(default_factory=TlsConfig)
+    security: SecurityConfig = field(default_factory=SecurityConfig)
+    tokens: TokensConfig = field(default_factory=TokensConfig)
     journal: JournalConfig = field(default_factory=JournalConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     queue_sharing_group: QueueSharingGroupConfig = field(default_factory=QueueSharingGroupConfig)
@@ -359,6 +243,9 @@ class Config:
 SECTIONS: Final[dict[str, type[Any]]] = {
     "queue_manager": QueueManagerConfig,
     "listener": ListenerConfig,
+    "tls": TlsConfig,
+    "security": SecurityConfig,
+    "tokens": TokensConfig,
     "journal": JournalConfig,
     "limits": LimitsConfig,
     "queue_sharing_group": QueueSharingGroupConfig,

@@ -65,8 +65,20 @@ def test_an_empty_path_of_a_unix_socket_means_none(file: Path) -> None:
         ("port = 1\n", "broker.toml: port: a key outside every section; did you mean [listener] port?"),
         ("listener = 1\n", "broker.toml: [listener]: wants a table of settings"),
         ("[[listener]]\nport = 1\n", "broker.toml: [listener]: wants a table of settings"),
-        ("[tls]\n", "broker.toml: [tls]: this version has no such section"),
-        ("[security]\n", "broker.toml: [security]: this version has no such section"),
+        ('[tls]\nminimum = "1.1"\n', 'broker.toml: [tls] minimum: wants one of 1.2, 1.3, not "1.1"'),
+        (
+            '[tls]\nhost = "all of them"\n',
+            'broker.toml: [tls] host: wants an address or the name of a host, or "" for none, not "all of them"',
+        ),
+        (
+            '[security]\nloopback = "maybe"\n',
+            'broker.toml: [security] loopback: wants one of auto, trust, check, not "maybe"',
+        ),
+        (
+            '[tokens]\nalgorithms = ["none"]\n',
+            "broker.toml: [tokens] algorithms: wants a list of some of RS256, PS256, ES256, EdDSA, HS256, HS384, "
+            "HS512, not ['none']",
+        ),
         ("[http]\nport = 1\n", "broker.toml: [http]: this version has no such section"),
         (
             '[queue_sharing_group]\nname = "toolong"\n',
@@ -93,7 +105,9 @@ def test_an_empty_path_of_a_unix_socket_means_none(file: Path) -> None:
         ),
         (
             '[listener]\nhost = "0.0.0.0"\n',
-            'broker.toml: [listener] host: wants a loopback address: 127.0.0.1, ::1 or localhost, not "0.0.0.0"',
+            'broker.toml: [listener] host: wants a loopback address: 127.0.0.1, ::1 or localhost, not "0.0.0.0". '
+            'Other machines are served by a listener with TLS:\n  [tls]\n  host = "0.0.0.0"\n'
+            '  certificate = "server.pem"\n  key = "server.key"',
         ),
         (
             "[listener]\nhost = 127\n",
@@ -244,7 +258,8 @@ def test_variables_of_no_section_are_left_alone(name: str) -> None:
             "perhaps",
             'EVERMQ_TRIGGER_MONITOR_ENABLED: wants true or false, not "perhaps"',
         ),
-        ("EVERMQ_TLS_CERTIFICATE", "x", "EVERMQ_TLS_CERTIFICATE: this version has no section [tls]"),
+        ("EVERMQ_HTTP_PORT", "1", "EVERMQ_HTTP_PORT: this version has no section [http]"),
+        ("EVERMQ_TLS_MINIMUM", "1.1", 'EVERMQ_TLS_MINIMUM: wants one of 1.2, 1.3, not "1.1"'),
     ],
 )
 def test_a_mistake_in_a_variable_names_the_variable(name: str, text: str, message: str) -> None:

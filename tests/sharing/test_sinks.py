@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker.config import Config
-from broker.config.sections import LimitsConfig
+from broker.config import LimitsConfig
 from broker.interface.claims.claims import Winner
 from broker.mqi import MQCO, MQGMO, MQRC, MessageDescriptor
 from broker.sharing.database.rows import ARRIVAL
