@@ -45,7 +45,7 @@ a long script.
 def run(file: str | None) -> None:
     """Run a queue manager, here in the foreground.
 
-    SIGTERM or Ctrl-C end it in order: connections have some seconds to finish. SIGHUP is ignored.
+    SIGTERM or Ctrl-C end it in order: connections have some seconds to finish. SIGHUP loads certificates again.
 
     It logs to standard error; the ready line there tells where it listens. Modules with handlers are searched in the
     current folder first.

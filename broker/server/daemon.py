@@ -4,9 +4,9 @@ What a service is, it does not know: a callable that takes the manager and gives
 trigger monitor. The command line composes them.
 
 SIGTERM and SIGINT quiesce it: idle connections end at once, those with a unit of work, a delivery or a trigger start
-have `quiesce_timeout` to end by themselves. While it starts they give the start up (`broker.server.signals`). SIGHUP is
-ignored: the configuration is read at the start. What does not end with the services, be it that it swallows its
-cancellation or blocks the event loop, is left behind (`broker.server.watch`).
+have `quiesce_timeout` to end by themselves. While it starts they give the start up (`broker.server.signals`). SIGHUP
+loads the certificates of `[tls]` again; the rest of the configuration is read at the start. What does not end with the
+services, be it that it swallows its cancellation or blocks the event loop, is left behind (`broker.server.watch`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from textwrap import shorten
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -25,6 +26,7 @@ from broker.engine import QueueManager
 from broker.engine.shared_queues import GroupError
 from broker.mqi.errors import CommandFailedError
 from broker.server.errors import StartError, StoreLostError
+from broker.server.security.admission import Admission
 from broker.server.server import Server
 from broker.server.signals import EndSignals
 from broker.server.watch import DaemonWatch
@@ -98,14 +100,21 @@ async def run(
             done = 0
             for path in config.queue_manager.startup:
                 done += await _run_commands(manager, path, done)
-            async with Server(manager, config.listener, config.limits) as server:
+            admission = Admission(tls=config.tls, can_authenticate=partial(_can_authenticate, config))
+            async with Server(manager, config.listener, config.limits, admission) as server:
                 try:
-                    await _serve(manager, server, services, ready, watch, signals)
+                    with _hangups_reload(manager, server) if config.tls.host else nullcontext():
+                        await _serve(manager, server, services, ready, watch, signals)
                 except BaseExceptionGroup as group:
                     raise _lone(group) from None
                 finally:
                     watch.has_ended()
     return signals.given_up
+
+
+def _can_authenticate(config: Config) -> bool:
+    """True if those who come to the listener with TLS can prove who they are."""
+    return config.tls.ca is not None or bool(config.tokens.issuer)
 
 
 def _open(config: Config) -> QueueManager:
@@ -181,13 +190,32 @@ async def _serve(
 def _hangups_ignored() -> Iterator[None]:
     """A terminal that goes away, and an order to read the configuration again, change nothing."""
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(
-        signal.SIGHUP, logger.info, "signal ignored signal=SIGHUP: the configuration is read at the start"
-    )
+    _ignore_hangups(loop)
     try:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
+
+
+def _ignore_hangups(loop: asyncio.AbstractEventLoop) -> None:
+    loop.add_signal_handler(
+        signal.SIGHUP, logger.info, "signal ignored signal=SIGHUP: the configuration is read at the start"
+    )
+
+
+@contextmanager
+def _hangups_reload(manager: QueueManager, server: Server) -> Iterator[None]:
+    """An order to read the configuration again loads the certificates."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, lambda: manager.start_soon(_reload, server))
+    try:
+        yield
+    finally:
+        _ignore_hangups(loop)
+
+
+async def _reload(server: Server) -> None:
+    await server.reload_certificates()
 
 
 async def _host(

@@ -29,6 +29,7 @@ from broker.mqi.reasons import MQRC
 from broker.server.flow import Flow
 from broker.server.intake import Intake
 from broker.server.replies import Replies
+from broker.server.security.lines import UNKNOWN_LINE
 from broker.server.served_calls import ServedCalls
 from broker.wire import frames
 from broker.wire.frames import Frame, Verb, WireError
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.clock import Timer
+    from broker.server.security.lines import LineSecurity
+    from broker.server.security.newcomer import Newcomer
     from broker.server.server import Server
 
 logger = logging.getLogger(__name__)
@@ -55,6 +58,10 @@ class Session(asyncio.Protocol):
     """One line. Made by the server for each socket that it accepts."""
 
     transport: asyncio.Transport
+    line: LineSecurity = UNKNOWN_LINE
+    """What is known of the line itself: address, protocol, certificate."""
+    newcomer: Newcomer | None = None
+    """The line as it was before its login, where it has to log in."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

@@ -17,10 +17,11 @@ _TLS_ALERT: Final = b"\x15\x03\x01\x00\x02\x02\x46"  # fatal: protocol_version
 
 
 class Foreign(NamedTuple):
-    """A protocol by its name, and the last bytes to say to a client of it."""
+    """A protocol by its name, the last bytes to say to a client of it, and what to tell people."""
 
     name: str
     answer: bytes
+    advice: str = ""
 
 
 def foreign(head: bytes) -> Foreign | None:
@@ -28,7 +29,7 @@ def foreign(head: bytes) -> Foreign | None:
     if head.startswith(_HTTP_METHODS):
         return Foreign("HTTP", _HTTP_HEAD.encode("ascii") + _HTTP_TEXT)
     if head.startswith(b"\x16\x03"):
-        return Foreign("TLS", _TLS_ALERT)
+        return Foreign("TLS", _TLS_ALERT, "; this port is without: mq:// leads to it, and mqs:// to the one of [tls]")
     if head.startswith((b"TSH", b"\xe3\xe2\xc8")):  # in ASCII, in EBCDIC
         return Foreign("IBM MQ", b"")
     return None

@@ -189,7 +189,8 @@ class Endpoint:
         stranger = foreign(bytes(self.unread[:4])) if self.state is State.NEW and self.role is Role.SERVER else None
         if stranger is None:
             return WireError(f"a frame of {length} bytes is over the limit of {self._limit}")
-        error = WireError(f"a client of {stranger.name} has come to the port of an EverMQ queue manager")
+        text = f"a client of {stranger.name} has come to the port of an EverMQ queue manager{stranger.advice}"
+        error = WireError(text)
         error.answer = stranger.answer
         return error
 

@@ -42,7 +42,9 @@ _PAGE_TAIL = """
 - The same signals while it starts: the start is given up, and what has begun ends in order, with exit code 130 after
   Ctrl-C and 0 after SIGTERM. A second one ends the process at once, with exit code 20: nothing that was acknowledged is
   lost, and the next start goes on with what is on the disk.
-- SIGHUP: nothing but a line in the log. The configuration is read at the start only: restart the daemon to change it.
+- SIGHUP: the files of `[tls]` are loaded again, for those who connect from then on. Where they cannot be used, the log
+  names what is wrong, and the old ones go on. Without `[tls]`: nothing but a line in the log. All else is read at the
+  start only: restart the daemon to change it.
 
 A handler that goes on although it was cancelled, or that blocks the event loop, keeps the daemon from ending in order.
 It is named in the log 5 seconds after `quiesce_timeout`, and the process ends without it, with exit code 20.

@@ -519,15 +519,20 @@ async def test_a_client_silent_for_two_heartbeats_and_a_half_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "name", "answer"),
+    ("said", "name", "answer", "advice"),
     [
-        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP", b"HTTP/1.1 400 Bad Request\r\n"),
-        (b"\x16\x03\x01\x02\x00\x01\x00", "TLS", b"\x15\x03\x01\x00\x02\x02\x46"),
-        (b"TSH \x00\x00\x01\x0c", "IBM MQ", b""),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP", b"HTTP/1.1 400 Bad Request\r\n", ""),
+        (
+            b"\x16\x03\x01\x02\x00\x01\x00",
+            "TLS",
+            b"\x15\x03\x01\x00\x02\x02\x46",
+            "; this port is without: mq:// leads to it, and mqs:// to the one of [tls]",
+        ),
+        (b"TSH \x00\x00\x01\x0c", "IBM MQ", b"", ""),
     ],
 )
 async def test_a_client_of_another_protocol_is_named_in_the_log_and_told_in_its_own_words(
-    said: bytes, name: str, answer: bytes, caplog: pytest.LogCaptureFixture
+    said: bytes, name: str, answer: bytes, advice: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = Client(hello=None)
     client.session.data_received(said)
@@ -536,7 +541,7 @@ async def test_a_client_of_another_protocol_is_named_in_the_log_and_told_in_its_
     assert bool(answer) == any(client.transport.writes)
     assert client.transport.closed
     assert [record.getMessage() for record in caplog.records] == [
-        f"line refused peer=127.0.0.1:40000: a client of {name} has come to the port of an EverMQ queue manager"
+        f"line refused peer=127.0.0.1:40000: a client of {name} has come to the port of an EverMQ queue manager{advice}"
     ]
 
 

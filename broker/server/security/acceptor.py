@@ -1,0 +1,221 @@
+"""The acceptor: it takes the sockets of clients, looks at who may come, and makes sessions of them.
+
+For TCP with and without TLS, and for Unix sockets, alike. A socket with TLS is given the context of its moment, so new
+certificates hold for whoever comes next. A line that has to log in is a `Newcomer` at one of the `places`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import anyio
+
+from broker.server.security.lines import LOCAL, LineSecurity, address_of
+from broker.server.security.log_rate import LogRate
+from broker.server.security.newcomer import Newcomer
+from broker.server.security.places import Places
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Sequence
+
+    from anyio.abc import TaskGroup
+
+    from broker.clock import Clock
+    from broker.config import LimitsConfig
+    from broker.server.security.admission import Admission
+    from broker.server.security.certificates import Certificates
+    from broker.server.security.places import PlaceChanges
+    from broker.server.session import Session
+
+logger = logging.getLogger(__name__)
+
+ACCEPTED_AT_ONCE: Final = 64
+PAUSE_SECONDS: Final = 1.0
+"""The pause after sockets cannot be accepted, such as when the process has as many files open as it may."""
+
+_SHUTDOWN_SECONDS: Final = 5.0
+
+
+class Listening(NamedTuple):
+    """A socket on which clients are accepted."""
+
+    socket: socket.socket
+    tls: bool = False
+
+
+class Acceptor:
+    """Accepts clients while `run` runs, and makes a `session` for each line.
+
+    `admission` says who may come, `certificates` are those of the sockets with TLS.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        limits: LimitsConfig,
+        session: Callable[[], Session],
+        admission: Admission,
+        certificates: Certificates | None = None,
+    ) -> None:
+        self.clock = clock
+        self.limits = limits
+        self.places = Places(limits, clock.monotonic())
+        self._session = session
+        self._certificates = certificates
+        self._admission = admission
+        self._newcomers: dict[object, Newcomer] = {}  # by their places
+        self._log_rate = LogRate()
+        self._tasks: TaskGroup
+        self._ended = False
+
+    async def run(self, listening: Sequence[Listening]) -> None:
+        """Accept clients until cancelled; lines that have no session yet end with it."""
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                for each in listening:
+                    self._tasks.start_soon(self._accept, each, name=f"acceptor of {each.socket.getsockname()}")
+                if self._certificates is not None:
+                    self._tasks.start_soon(self._certificates.watch, name="watch of the certificates")
+        finally:
+            self._ended = True
+            for newcomer in list(self._newcomers.values()):
+                newcomer.close()
+
+    # Sockets
+
+    async def _accept(self, listening: Listening) -> None:
+        while True:
+            await anyio.wait_readable(listening.socket)
+            try:
+                await self._accept_some(listening)
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                pass  # there is nobody any more
+            except OSError as error:
+                logger.error("no client accepted: %s; the next try is in %g s", error.strerror, PAUSE_SECONDS)
+                await self.clock.sleep(PAUSE_SECONDS)
+
+    async def _accept_some(self, listening: Listening) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            if listening.tls and (delay := self.places.delay(self.clock.monotonic())):
+                await self.clock.sleep(delay)
+            accepted, peer = listening.socket.accept()
+            accepted.setblocking(False)  # noqa: FBT003
+            self._take(accepted, address_of(peer), tls=listening.tls)
+
+    def _take(self, accepted: socket.socket, address: str, *, tls: bool) -> None:
+        if address != LOCAL and self._admission.blocked(address):
+            self._refuse(accepted, address, "its address is blocked")
+        elif tls or self._admission.must_log_in(address):
+            self._seat(Newcomer(self, accepted, address, tls=tls), accepted)
+        else:
+            self._tasks.start_soon(self._connect_trusted, accepted, address)
+
+    def _seat(self, newcomer: Newcomer, accepted: socket.socket) -> None:
+        line = LineSecurity(address=newcomer.address)
+        now = self.clock.monotonic()
+        place, changes = self.places.arrive(newcomer.address, now, tls=newcomer.tls, local=line.local)
+        if place is None:
+            self._refuse(accepted, newcomer.address, "too many lines come from its address")
+        else:
+            newcomer.place = place
+            self._newcomers[place] = newcomer
+        self._follow(changes)
+
+    def _refuse(self, accepted: socket.socket, address: str, why: str) -> None:
+        accepted.close()
+        self.log_refusal(address, why)
+
+    async def _connect_trusted(self, accepted: socket.socket, address: str) -> None:
+        def session() -> Session:
+            made = self._session()
+            made.line = LineSecurity(address=address)
+            return made
+
+        await self.connect(accepted, session, address=address, tls=False)
+
+    async def connect(
+        self, accepted: socket.socket, protocol: Callable[[], asyncio.Protocol], *, address: str, tls: bool
+    ) -> None:
+        """Make a line of a socket: its protocol is made at once, and is connected when its handshake is over."""
+        loop = asyncio.get_running_loop()
+        try:
+            if tls and self._certificates is not None:
+                await loop.connect_accepted_socket(
+                    protocol, accepted, ssl=self._certificates.context,
+                    ssl_handshake_timeout=self.limits.login_timeout, ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
+                )  # fmt: skip
+            else:
+                await loop.connect_accepted_socket(protocol, accepted)
+        except OSError as error:
+            accepted.close()
+            if tls:
+                self.log_refusal(address, f"no TLS handshake: {handshake_failure(error)}")
+        except BaseException:
+            accepted.close()
+            raise
+
+    # Newcomers
+
+    def session_of(self, newcomer: Newcomer, transport: asyncio.BaseTransport) -> Session:
+        """Make the session of a line whose handshake is over."""
+        session = self._session()
+        session.newcomer = newcomer
+        if newcomer.tls and self._certificates is not None:
+            session.line = self._certificates.line_security(newcomer.address, transport)
+        else:
+            session.line = LineSecurity(address=newcomer.address)
+        return session
+
+    def shaken(self, newcomer: Newcomer) -> None:
+        """Its handshake is over."""
+        self._follow(self.places.shaken(newcomer.place))
+
+    def logged_in(self, newcomer: Newcomer) -> None:
+        """Somebody has logged in on its line."""
+        self._follow(self.places.logged_in(newcomer.place, self.clock.monotonic()))
+
+    def login_failed(self, newcomer: Newcomer) -> None:
+        """Somebody has failed to log in on its line."""
+        self.places.failed(newcomer.place, self.clock.monotonic())
+
+    def gone(self, newcomer: Newcomer) -> None:
+        """Its line has ended."""
+        self._newcomers.pop(newcomer.place, None)
+        self._follow(self.places.gone(newcomer.place))
+
+    def _follow(self, changes: PlaceChanges) -> None:
+        if self._ended:
+            return
+        for place in changes.begun:
+            self._tasks.start_soon(self._newcomers[place].connect)
+        for place in changes.closed:
+            self._newcomers[place].refuse("others need its place, and it is the oldest without a user")
+
+    def log_refusal(self, address: str, why: str) -> None:
+        """Log that a line was closed before anybody logged in, at most ten times a second for an address."""
+        if not self._log_rate.allows(address, self.clock.monotonic()):
+            return
+        event = {"event": "connection_refused"}
+        if left_out := self._log_rate.collect():
+            logger.info("%d more connections refused", left_out, extra=event)
+        logger.info("connection refused peer=%s: %s", address or "local", why, extra=event)
+
+
+_FOREIGN: Final = {
+    "HTTP_REQUEST": "the client speaks HTTP",
+    "WRONG_VERSION_NUMBER": "the client does not speak TLS; mqs:// is the address of this port, not mq://",
+}
+
+
+def handshake_failure(error: OSError) -> str:
+    """Return in words why a handshake has failed."""
+    reason = getattr(error, "reason", None)  # of ssl.SSLError
+    if reason in _FOREIGN:
+        return _FOREIGN[reason]
+    verified = getattr(error, "verify_message", None)
+    if verified:
+        return f"the certificate of the client is refused: {verified}"
+    return reason.replace("_", " ").lower() if reason else (error.strerror or str(error) or type(error).__name__)

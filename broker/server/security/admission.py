@@ -1,0 +1,54 @@
+"""The admission: who may come to the daemon, and the ways in which they can prove who they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from broker.config import TlsConfig, tls_lines
+from broker.server.errors import StartError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_WAYS = """\
+a user with a password:
+  evermq user add NAME --groups mqm --data DIR
+certificates of programs:
+  [tls]
+  ca = "ca.pem"
+tokens:
+  [tokens]
+  issuer = "https://login.example.com"
+  audience = "evermq"
+  jwks = "https://login.example.com/keys"\
+"""
+
+
+def _nobody(address: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """Who may come. Without arguments: programs of this machine, and they are believed.
+
+    `can_authenticate` is true when there is a user with a password, issuers of certificates, or one of tokens.
+    `must_log_in` is asked for each line without TLS, by its address; on a line with TLS one always must. `blocked` is
+    true for addresses that may not come at all.
+    """
+
+    tls: TlsConfig = field(default_factory=TlsConfig)
+    can_authenticate: Callable[[], bool] = bool
+    must_log_in: Callable[[str], bool] = _nobody
+    blocked: Callable[[str], bool] = _nobody
+
+    def check(self) -> None:
+        """Raise StartError where other machines are to be served and are not protected."""
+        if not self.tls.host:
+            return
+        if self.tls.certificate is None:
+            lines = tls_lines(self.tls.host)
+            raise StartError(f"[tls] host is set, and there is no certificate. Write, with the paths of yours:{lines}")
+        if not self.can_authenticate():
+            raise StartError(f"[tls] host is set, and nobody could prove who they are. Give one of these:\n{_WAYS}")

@@ -1,0 +1,141 @@
+"""A newcomer: a line that has to log in, from its socket to its login.
+
+It stands between the socket and the session and bounds what a stranger may send, and for how long. When somebody has
+logged in it steps aside: the session is the protocol of the socket from then on, and nothing is paid for it any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+import anyio
+
+from broker.clock import cancel_timer
+from broker.wire.frames import Verb
+
+if TYPE_CHECKING:
+    import socket
+
+    from broker.clock import Timer
+    from broker.server.security.acceptor import Acceptor
+    from broker.server.security.places import Place
+    from broker.server.session import Session
+    from broker.wire.frames import Frame
+
+
+class Newcomer(asyncio.Protocol):
+    """A line before its login. `acceptor` has accepted its `socket`, at `address`, and seats it at its `place`.
+
+    `login_begins`, `logged_in` and `login_failed` tell it what becomes of a CONNECT.
+    """
+
+    place: Place
+    session: Session
+
+    def __init__(self, acceptor: Acceptor, accepted: socket.socket, address: str, *, tls: bool) -> None:
+        self.address = address
+        self.tls = tls
+        self._acceptor = acceptor
+        self._socket = accepted
+        self._scope: anyio.CancelScope | None = None
+        self._transport: asyncio.Transport | None = None
+        self._timer: Timer | None = None
+        self._received = 0
+        self._gone = False
+
+    # Before there is a session
+
+    async def connect(self) -> None:
+        """Make a session of the socket, after its handshake where it has TLS."""
+        if self._gone:
+            return
+        self._watch()
+        try:
+            with anyio.CancelScope() as self._scope:
+                await self._acceptor.connect(self._socket, lambda: self, address=self.address, tls=self.tls)
+        finally:
+            if self._transport is None:
+                self.gone()
+
+    def refuse(self, why: str) -> None:
+        """Say why in the log, and end the line."""
+        self._acceptor.log_refusal(self.address, why)
+        self.close()
+
+    def close(self) -> None:
+        """End the line, without a byte."""
+        if self._transport is not None:
+            self._transport.abort()
+        elif self._scope is not None:
+            self._scope.cancel()
+        else:
+            self._socket.close()
+            self.gone()
+
+    def gone(self) -> None:
+        """The line has ended."""
+        if not self._gone:
+            self._gone = True
+            cancel_timer(self._timer)
+            self._acceptor.gone(self)
+
+    def _watch(self) -> None:
+        cancel_timer(self._timer)
+        self._timer = self._acceptor.clock.call_later(self._acceptor.limits.login_timeout, self._expire)
+
+    def _expire(self) -> None:
+        self.refuse(f"no login within [limits] login_timeout = {self._acceptor.limits.login_timeout:g} s")
+
+    # The protocol of the socket
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self.session = self._acceptor.session_of(self, transport)
+        self.session.others[Verb.CONNECT] = self._connect
+        self._acceptor.shaken(self)
+        self.session.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += len(data)
+        if self._received > self._acceptor.limits.login_bytes:
+            self.refuse(f"over [limits] login_bytes = {self._acceptor.limits.login_bytes} before a login")
+        else:
+            self.session.data_received(data)
+
+    def pause_writing(self) -> None:
+        self.session.pause_writing()
+
+    def resume_writing(self) -> None:
+        self.session.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.session.connection_lost(exc)
+
+    # The login
+
+    def _connect(self, frame: Frame) -> None:
+        self.login_begins()
+        self.session.calls.connect(frame)
+        if self.session.calls.ports:
+            self.logged_in()
+        else:
+            self._watch()
+
+    def login_begins(self) -> None:
+        """A whole CONNECT has come."""
+        cancel_timer(self._timer)
+
+    def logged_in(self) -> None:
+        """Somebody has logged in. The session is on its own."""
+        assert self._transport is not None
+        cancel_timer(self._timer)
+        self._acceptor.logged_in(self)
+        self.session.others[Verb.CONNECT] = self.session.calls.connect
+        if not self._transport.is_closing():
+            self._transport.set_protocol(self.session)
+
+    def login_failed(self) -> None:
+        """Somebody has failed to log in, and may try again."""
+        self._acceptor.login_failed(self)
+        self._watch()
