@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 import click
 
 from broker.cli.terminal import streams
-from broker.cli.terminal.terminal import warn
+from broker.cli.terminal.terminal import warn, warn_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -110,7 +110,7 @@ def _reported(error: BaseException) -> int:
         case click.ClickException():
             return _failed(error.format_message(), COULD_NOT_RUN)
         case CannotRunError():
-            return _failed(str(error), COULD_NOT_RUN)
+            return _failed(str(error), COULD_NOT_RUN, error.__cause__)
         case SomeFailedError():
             return _failed(str(error), SOME_FAILED)
         case OSError():
@@ -120,7 +120,7 @@ def _reported(error: BaseException) -> int:
             place = f"{error.filename}: " if error.filename else ""
             return _failed(f"{place}{error.strerror or error}", COULD_NOT_RUN)
         case _:
-            return _failed(str(error), _code_of(error))
+            return _failed(str(error), _code_of(error), error)
 
 
 def _code_of(error: BaseException) -> int:
@@ -148,8 +148,11 @@ def _give_up_output() -> None:
         streams.throw_output_away()
 
 
-def _failed(message: str, code: int) -> int:
+def _failed(message: str, code: int, error: BaseException | None = None) -> int:
+    """Say what went wrong, and below it the lines that its notes advise to write."""
     warn(f"evermq: {message}")
+    for lines in getattr(error, "__notes__", ()):
+        warn_lines(lines)
     return code
 
 

@@ -16,7 +16,6 @@ from broker.config.security import tls_lines
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from broker.config.kinds import Kind
     from broker.config.setting import Setting
 
 _PREFIX: Final = "EVERMQ_"
@@ -29,15 +28,17 @@ class ConfigError(ValueError):
     """A configuration that cannot be used. Prints as `broker.toml: [listener] prot: unknown key; did you mean port?`.
 
     `source` is the file or the environment variable, `place` the section and key in it ("[listener] prot", or "" for
-    the whole of it), `nearest` the right name that is closest to a wrong one, or "".
+    the whole of it), `nearest` the right name that is closest to a wrong one, or "". Lines to write instead are a note.
     """
 
-    def __init__(self, source: str, place: str, problem: str, nearest: str = "") -> None:
+    def __init__(self, source: str, place: str, problem: str, nearest: str = "", lines: str = "") -> None:
         hint = f"; did you mean {nearest}?" if nearest else ""
         super().__init__(": ".join(part for part in (source, place, problem + hint) if part))
         self.source = source
         self.place = place
         self.nearest = nearest
+        if lines:
+            self.add_note(lines)
 
 
 def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Config:
@@ -136,14 +137,11 @@ def _checked(known: Setting, value: object, source: str, place: str, folder: Pat
         return known.kind.check(value, folder)
     except ValueError:
         problem = f"wants {known.kind.expected}, not {_shown(value)}"
-        raise ConfigError(source, place, problem + _remedy(known.kind, value)) from None
-
-
-def _remedy(kind: Kind, value: object) -> str:
-    """Return the lines that do what a wrong value has asked for, if there are some."""
-    if isinstance(kind, LoopbackHost) and isinstance(value, str):
-        return f". Other machines are served by a listener with TLS:{tls_lines(value)}"
-    return ""
+        if not isinstance(known.kind, LoopbackHost) or not isinstance(value, str):
+            raise ConfigError(source, place, problem) from None
+        raise ConfigError(
+            source, place, f"{problem}. Other machines are served by a listener with TLS", lines=tls_lines(value)
+        ) from None
 
 
 def _shown(value: object) -> str:

@@ -101,4 +101,4 @@ class TokensConfig:
 
 def tls_lines(host: str) -> str:
     """Return the lines of `broker.toml` that serve other machines on this address."""
-    return f'\n  [tls]\n  host = "{host}"\n  certificate = "server.pem"\n  key = "server.key"'
+    return f'[tls]\nhost = "{host}"\ncertificate = "server.pem"\nkey = "server.key"'

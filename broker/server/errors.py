@@ -2,7 +2,12 @@
 
 
 class StartError(Exception):
-    """The daemon cannot start; the text says what to change."""
+    """The daemon cannot start; the text says what to change. Lines to write for that, if there are some, are a note."""
+
+    def __init__(self, text: str, lines: str = "") -> None:
+        super().__init__(text)
+        if lines:
+            self.add_note(lines)
 
 
 class StoreLostError(Exception):

@@ -33,7 +33,8 @@ async def tcp_sockets(host: str, port: int, undo: ExitStack, *, loopback: bool) 
         if loopback and not all(ip_address(str(each).partition("%")[0]).is_loopback for each in addresses):
             raise StartError(
                 f"cannot listen on {where}: without TLS the daemon listens on loopback addresses only, such as "
-                f"127.0.0.1. Other machines are served so:{tls_lines(host or '0.0.0.0')}"
+                "127.0.0.1. Other machines are served by a listener with TLS",
+                tls_lines(host or "0.0.0.0"),
             )
         return [undo.enter_context(_tcp_socket(info[0], info[4])) for info in addresses.values()]
     except OSError as error:

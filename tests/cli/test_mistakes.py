@@ -159,6 +159,25 @@ def test_a_port_in_use_is_one_line(evermq: Evermq, tmp_path: Path, taken_port: i
 
 
 @pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("listener", "Other machines are served by a listener with TLS"),
+        ("tls", "[tls] host is set, and there is no certificate"),
+    ],
+)
+def test_x1_2_a_listener_for_others_that_is_not_safe_is_refused_with_the_lines_to_write(
+    evermq: Evermq, tmp_path: Path, section: str, said: str
+) -> None:
+    file = tmp_path / "broker.toml"
+    file.write_text(f'[{section}]\nport = 0\nhost = "0.0.0.0"\n[logging]\nlevel = "ERROR"\n', "utf-8")
+    result = evermq("run", "--config", str(file))
+    assert result.exit_code == 20
+    first, *lines = result.stderr.splitlines()
+    assert said in first
+    assert lines == ["[tls]", 'host = "0.0.0.0"', 'certificate = "server.pem"', 'key = "server.key"']
+
+
+@pytest.mark.parametrize(
     ("source", "reason"),
     [
         (None, "ModuleNotFoundError: No module named 'handlers_missing'"),

@@ -95,6 +95,8 @@ def test_a_daemon_loads_triggers_for_handlers_and_no_parser_before_there_is_some
         rest = process.communicate(timeout=60)[1]
     assert process.returncode == 0, rest
     assert "broker.engine.manager" in modules
+    security = "broker.server.security"
+    assert not modules & {f"{security}.tls", f"{security}.certificates", "cryptography", "joserfc"}
     assert rooms(modules) & {"lark", "triggers"} == ({"triggers"} if handlers else set())
 
 

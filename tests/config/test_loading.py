@@ -106,8 +106,7 @@ def test_an_empty_path_of_a_unix_socket_means_none(file: Path) -> None:
         (
             '[listener]\nhost = "0.0.0.0"\n',
             'broker.toml: [listener] host: wants a loopback address: 127.0.0.1, ::1 or localhost, not "0.0.0.0". '
-            'Other machines are served by a listener with TLS:\n  [tls]\n  host = "0.0.0.0"\n'
-            '  certificate = "server.pem"\n  key = "server.key"',
+            "Other machines are served by a listener with TLS",
         ),
         (
             "[listener]\nhost = 127\n",

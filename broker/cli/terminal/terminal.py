@@ -33,6 +33,11 @@ def warn(text: str) -> None:
     print(escaped(" ".join(text.split())), file=sys.stderr, flush=True)
 
 
+def warn_lines(text: str) -> None:
+    """Print lines on standard error, to be copied."""
+    print(escaped(text, keep=_LAYOUT), file=sys.stderr, flush=True)
+
+
 def show_traceback(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     """Print an exception that nobody has caught, as `sys.excepthook`. Its text may be anybody's."""
     print(escaped("".join(format_exception(kind, error, traceback)), keep=_LAYOUT), end="", file=sys.stderr, flush=True)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import anyio
 
+from broker.engine.mistakes import mistake
 from broker.server.security.lines import LOCAL, LineSecurity, address_of
 from broker.server.security.log_rate import LogRate
 from broker.server.security.newcomer import Newcomer
@@ -21,9 +23,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Sequence
 
-    from anyio.abc import TaskGroup
-
-    from broker.clock import Clock
+    from broker.clock import Clock, Timer
     from broker.config import LimitsConfig
     from broker.server.security.admission import Admission
     from broker.server.security.certificates import Certificates
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ACCEPTED_AT_ONCE: Final = 64
+AT_ONCE_MAX: Final = 64
+"""The most clients that are accepted in one turn of the loop."""
+
 PAUSE_SECONDS: Final = 1.0
 """The pause after sockets cannot be accepted, such as when the process has as many files open as it may."""
 
@@ -68,42 +70,57 @@ class Acceptor:
         self._admission = admission
         self._newcomers: dict[object, Newcomer] = {}  # by their places
         self._log_rate = LogRate()
-        self._tasks: TaskGroup
+        self._loop = asyncio.get_running_loop()
+        self._at_once = 1  # so that whoever comes alone is not looked behind
+        self._pauses: dict[Listening, Timer] = {}
+        self._tasks: asyncio.TaskGroup
         self._ended = False
 
     async def run(self, listening: Sequence[Listening]) -> None:
         """Accept clients until cancelled; lines that have no session yet end with it."""
-        try:
-            async with anyio.create_task_group() as self._tasks:
+        async with asyncio.TaskGroup() as self._tasks:  # its tasks begin in a fifth of the time of anyio's
+            if self._certificates is not None:
+                self._tasks.create_task(self._certificates.watch(), name="watch of the certificates")
+            for each in listening:
+                self._listen(each)
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self._ended = True
                 for each in listening:
-                    self._tasks.start_soon(self._accept, each, name=f"acceptor of {each.socket.getsockname()}")
-                if self._certificates is not None:
-                    self._tasks.start_soon(self._certificates.watch, name="watch of the certificates")
-        finally:
-            self._ended = True
-            for newcomer in list(self._newcomers.values()):
-                newcomer.close()
+                    self._loop.remove_reader(each.socket)
+                for timer in self._pauses.values():
+                    timer.cancel()
+                for newcomer in list(self._newcomers.values()):
+                    newcomer.close()
 
     # Sockets
 
-    async def _accept(self, listening: Listening) -> None:
-        while True:
-            await anyio.wait_readable(listening.socket)
+    def _listen(self, listening: Listening) -> None:
+        self._loop.add_reader(listening.socket, self._accept, listening)
+
+    def _accept(self, listening: Listening) -> None:
+        """Accept those who are there, or many of them: the rest in the next turn of the loop."""
+        for _ in range(self._at_once):
+            if listening.tls and (delay := self.places.delay(self.clock.monotonic())):
+                self._pause(listening, delay)
+                return
             try:
-                await self._accept_some(listening)
+                accepted, peer = listening.socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                pass  # there is nobody any more
+                self._at_once = 1  # there is nobody any more
+                return
             except OSError as error:
                 logger.error("no client accepted: %s; the next try is in %g s", error.strerror, PAUSE_SECONDS)
-                await self.clock.sleep(PAUSE_SECONDS)
-
-    async def _accept_some(self, listening: Listening) -> None:
-        for _ in range(ACCEPTED_AT_ONCE):
-            if listening.tls and (delay := self.places.delay(self.clock.monotonic())):
-                await self.clock.sleep(delay)
-            accepted, peer = listening.socket.accept()
+                self._pause(listening, PAUSE_SECONDS)
+                return
             accepted.setblocking(False)  # noqa: FBT003
             self._take(accepted, address_of(peer), tls=listening.tls)
+        self._at_once = min(self._at_once * 2, AT_ONCE_MAX)
+
+    def _pause(self, listening: Listening, seconds: float) -> None:
+        self._loop.remove_reader(listening.socket)
+        self._pauses[listening] = self.clock.call_later(seconds, partial(self._listen, listening))
 
     def _take(self, accepted: socket.socket, address: str, *, tls: bool) -> None:
         if address != LOCAL and self._admission.blocked(address):
@@ -111,7 +128,7 @@ class Acceptor:
         elif tls or self._admission.must_log_in(address):
             self._seat(Newcomer(self, accepted, address, tls=tls), accepted)
         else:
-            self._tasks.start_soon(self._connect_trusted, accepted, address)
+            self._tasks.create_task(self._connect_trusted(accepted, address))
 
     def _seat(self, newcomer: Newcomer, accepted: socket.socket) -> None:
         line = LineSecurity(address=newcomer.address)
@@ -140,22 +157,23 @@ class Acceptor:
         self, accepted: socket.socket, protocol: Callable[[], asyncio.Protocol], *, address: str, tls: bool
     ) -> None:
         """Make a line of a socket: its protocol is made at once, and is connected when its handshake is over."""
-        loop = asyncio.get_running_loop()
         try:
             if tls and self._certificates is not None:
-                await loop.connect_accepted_socket(
+                await self._loop.connect_accepted_socket(
                     protocol, accepted, ssl=self._certificates.context,
                     ssl_handshake_timeout=self.limits.login_timeout, ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
                 )  # fmt: skip
             else:
-                await loop.connect_accepted_socket(protocol, accepted)
+                await self._loop.connect_accepted_socket(protocol, accepted)
         except OSError as error:
             accepted.close()
             if tls:
                 self.log_refusal(address, f"no TLS handshake: {handshake_failure(error)}")
-        except BaseException:
+        except BaseException as error:
             accepted.close()
-            raise
+            if not isinstance(error, Exception):
+                raise
+            mistake(error, f"the line of {address or 'local'}")
 
     # Newcomers
 
@@ -190,7 +208,7 @@ class Acceptor:
         if self._ended:
             return
         for place in changes.begun:
-            self._tasks.start_soon(self._newcomers[place].connect)
+            self._tasks.create_task(self._newcomers[place].connect())
         for place in changes.closed:
             self._newcomers[place].refuse("others need its place, and it is the oldest without a user")
 

@@ -12,17 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _WAYS = """\
-a user with a password:
-  evermq user add NAME --groups mqm --data DIR
-certificates of programs:
-  [tls]
-  ca = "ca.pem"
-tokens:
-  [tokens]
-  issuer = "https://login.example.com"
-  audience = "evermq"
-  jwks = "https://login.example.com/keys"\
-"""
+# A user with a password: evermq user add NAME --groups mqm --data DIR
+# Certificates of programs:
+[tls]
+ca = "ca.pem"
+# Tokens:
+[tokens]
+issuer = "https://login.example.com"
+audience = "evermq"
+jwks = "https://login.example.com/keys\""""
 
 
 def _nobody(address: str) -> bool:
@@ -48,7 +46,9 @@ class Admission:
         if not self.tls.host:
             return
         if self.tls.certificate is None:
-            lines = tls_lines(self.tls.host)
-            raise StartError(f"[tls] host is set, and there is no certificate. Write, with the paths of yours:{lines}")
+            raise StartError(
+                "[tls] host is set, and there is no certificate. Write, with the paths of yours:",
+                tls_lines(self.tls.host),
+            )
         if not self.can_authenticate():
-            raise StartError(f"[tls] host is set, and nobody could prove who they are. Give one of these:\n{_WAYS}")
+            raise StartError("[tls] host is set, and nobody could prove who they are. Give one of these:", _WAYS)

@@ -52,6 +52,5 @@ def address_of(peer: object) -> str:
     """Return the address in what `accept` tells of a client: an IPv4 address that is mapped into IPv6 as itself."""
     if not isinstance(peer, tuple):
         return LOCAL
-    address = ip_address(str(peer[0]).partition("%")[0])
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return str(mapped or address)
+    address = str(peer[0]).partition("%")[0]
+    return str(IPv6Address(address).ipv4_mapped or address) if ":" in address else address

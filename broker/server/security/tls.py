@@ -75,14 +75,17 @@ def _names(name: tuple[tuple[tuple[str, str], ...], ...]) -> Names:
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: Path, key: Path | None, password_file: Path | None) -> None:
-    for setting, path in (("certificate", certificate), ("key", key)):
+    for setting, path in (("certificate", certificate), ("key", key), ("key_password_file", password_file)):
         if path is not None:
             _check_readable(setting, path)
+    key = key or certificate
+    asked = False
 
     def password() -> bytes:
+        nonlocal asked
+        asked = True
         if password_file is None:
-            raise CertificateError(f"[tls] key: {key or certificate} has a password: name its file, key_password_file")
-        _check_readable("key_password_file", password_file)
+            raise CertificateError(f"[tls] key: {key} has a password: name its file, key_password_file")
         return password_file.read_bytes().rstrip(b"\r\n")
 
     try:
@@ -90,14 +93,12 @@ def _load_certificate(context: ssl.SSLContext, certificate: Path, key: Path | No
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None)
         if reason == "KEY_VALUES_MISMATCH":
-            problem = f"{key or certificate} is not the key of {certificate}"
-        elif reason == "BAD_DECRYPT":
-            problem = f"the password in {password_file} does not open {key or certificate}"
+            problem = f"{key} is not the key of {certificate}"
+        elif asked:
+            problem = f"the password in {password_file} does not open {key}"
         else:
-            problem = (
-                f"{certificate} and {key or certificate} are not a certificate and its key in PEM{_because(reason)}"
-            )
-        raise CertificateError(f"[tls] certificate, key: {problem}") from None  # its text may tell of the password
+            problem = f"{certificate} and {key} are not a certificate and its key in PEM{_because(reason)}"
+        raise CertificateError(f"[tls] certificate, key: {problem}") from None
 
 
 def _load_issuers(context: ssl.SSLContext, setting: str, path: Path) -> None:

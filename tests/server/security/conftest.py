@@ -6,7 +6,6 @@ import asyncio
 import ssl
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -35,12 +34,11 @@ class Files:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.hosts = trustme.CA()
-        self.programs = trustme.CA()
         self.config = TlsConfig(
             host="127.0.0.1", port=0, certificate=folder / "server.pem", key=folder / "server.key", ca=folder / "ca.pem"
         )
         self.renew()
-        self.trust(self.programs)
+        self.trust(trustme.CA())
 
     def renew(self, not_after: datetime | None = None) -> trustme.LeafCert:
         """Write a new certificate of the host, and its key."""
@@ -51,8 +49,10 @@ class Files:
         return issued
 
     def trust(self, issuer: trustme.CA) -> None:
-        """Write the issuer of the certificates of programs."""
+        """Write the issuer of the certificates of programs, of which that of Bob is one."""
         self.write("ca.pem", issuer.cert_pem.bytes())
+        self.programs = issuer
+        self.bob = issuer.issue_cert("bob@example.com", common_name="bob")
 
     def write(self, name: str, data: bytes) -> None:
         """Replace a file, as one should."""
@@ -60,13 +60,9 @@ class Files:
         path.write_bytes(data)
         path.rename(self.folder / name)
 
-    @cached_property
-    def bob(self) -> trustme.LeafCert:
-        return self.programs.issue_cert("bob@example.com", common_name="bob")
-
     def client(self, certificate: trustme.LeafCert | None = None, *, version: str = "") -> ssl.SSLContext:
         """The context of a client that trusts the host, of one version of TLS if it is named."""
-        context = ssl.create_default_context()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self.hosts.configure_trust(context)
         if certificate is not None:
             certificate.configure_cert(context)
@@ -130,9 +126,9 @@ class Line:
         self.say(Verb.CONNECT, 1, 1, "", "test", "bob")
         assert (await self.hear())[0] == Verb.ANSWER
 
-    async def put(self, call: int) -> None:
-        """One call, and its answer."""
-        self.say(Verb.STATUS, 1, call)
+    async def call(self, call: int) -> None:
+        """A call of this number, and its answer."""
+        self.say(Verb.COMMIT, 1, call)
         while (frame := await self.hear())[0] == Verb.HEARTBEAT:
             pass
         assert frame[:3] == [Verb.ANSWER, 1, call]

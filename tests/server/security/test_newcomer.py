@@ -44,7 +44,7 @@ async def test_a_line_that_has_logged_in_holds_no_place_and_is_its_sessions_own(
         assert server.newcomers == 0
         (session,) = server._sessions
         assert session.transport.get_protocol() is session
-        await line.put(2)
+        await line.call(2)
         line.close()
         await until(lambda: not server.sessions)
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trustme
 
-from broker.config import LimitsConfig
+from broker.config import LimitsConfig, ListenerConfig
+from broker.server import Server
 from broker.server.security.lines import LineSecurity
 from broker.wire import Endpoint, Role
 from tests.server.security.conftest import dial, hung_up, listening, port_of, replaced, until
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from broker import QueueManager
-    from broker.server import Server
     from broker.testing import VirtualClock
     from tests.server.security.conftest import Files
 
@@ -59,6 +59,17 @@ async def refusal(caplog: pytest.LogCaptureFixture) -> str:
         await asyncio.sleep(0)
 
 
+async def test_without_tls_no_context_is_made(manager: QueueManager, monkeypatch: pytest.MonkeyPatch) -> None:
+    def made(*arguments: object) -> None:
+        raise AssertionError("an SSLContext was made")
+
+    monkeypatch.setattr(ssl.SSLContext, "__new__", made)
+    async with Server(manager, ListenerConfig(port=0), LimitsConfig()) as server:
+        line = await dial(port_of(server))
+        await line.log_in()
+        line.close()
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_session_learns_what_the_handshake_has_proved(
     manager: QueueManager, files: Files, version: str
@@ -81,7 +92,7 @@ async def test_a_client_without_a_certificate_is_let_in_to_log_in(manager: Queue
         line = await dial(port_of(server), files.client())
         await line.log_in()
         assert only_line(server).certificate is None
-        await line.put(2)
+        await line.call(2)
         line.close()
 
 
