@@ -158,7 +158,8 @@ class Acceptor:
     ) -> None:
         """Make a line of a socket: its protocol is made at once, and is connected when its handshake is over."""
         try:
-            if tls and self._certificates is not None:
+            if tls:
+                assert self._certificates is not None
                 await self._loop.connect_accepted_socket(
                     protocol, accepted, ssl=self._certificates.context,
                     ssl_handshake_timeout=self.limits.login_timeout, ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
@@ -181,7 +182,8 @@ class Acceptor:
         """Make the session of a line whose handshake is over."""
         session = self._session()
         session.newcomer = newcomer
-        if newcomer.tls and self._certificates is not None:
+        if newcomer.tls:
+            assert self._certificates is not None
             session.line = self._certificates.line_security(newcomer.address, transport)
         else:
             session.line = LineSecurity(address=newcomer.address)
