@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from broker.core.names.definitions import Definition
+    from broker.core.security.facts import User
 
 
 class Catalog(Protocol):
     """A view of the objects of a queue manager. Spaces are those of `Definition.space`: "QUEUE", "PROCESS",
-    "CFSTRUCT", "QMGR".
+    "CFSTRUCT", "QMGR", "USER", "AUTHINFO", "CHANNEL", "CLNTCONN", "CHLAUTH", "AUTHREC".
     """
 
     @property
@@ -32,6 +33,13 @@ class Catalog(Protocol):
 
     def names(self, space: str) -> Iterable[str]:
         """The names in this space, of whatever disposition, sorted."""
+
+    @property
+    def users(self) -> Mapping[str, User]:
+        """The users, by their names."""
+
+    def records(self, object_type: int, profile: str) -> Mapping[str, Definition]:
+        """The authority records of a type of object (MQOT) and a profile, by their keys."""
 
     def status(self, definition: Definition) -> Mapping[str, int | str]:
         """Return the figures of an object while the queue manager runs; empty for what counts nothing, and zeroes may

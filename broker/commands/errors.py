@@ -5,6 +5,7 @@ The identifying phrase of a message is IBM MQ's, because programs look for it; w
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,20 @@ if TYPE_CHECKING:
 SEGMENT_LENGTH_MAX = 2048
 WORD_LENGTH_MAX = 16
 """Longer than any keyword, with room for a mistake."""
+
+
+_VALUE = r"""'(?:[^']|'')*+'?|"(?:[^"]|"")*+"?"""
+_PASSWORD = r"(?=\w{0,20}?(?:PASS|PSW|P\w{0,12}W\w{0,12}D))[A-Z]{3,24}"
+_SECRET = re.compile(
+    rf"\b({_PASSWORD}(?:\s*\(\s*|-|\s+[A-Z]{{2}}\s+))(?:{_VALUE}|(?<=\()[^)]*+|[^\s()]++)", re.IGNORECASE
+)
+
+
+def without_secrets(text: str) -> str:
+    """The text of a command, or the beginning of one, without the values of what looks like the keyword of a password,
+    however it is spelled.
+    """
+    return _SECRET.sub(r"\1***", text)
 
 
 class CommandError(Exception):
@@ -28,7 +43,7 @@ class CommandError(Exception):
 
 def segment_error(segment: str, advice: str) -> CommandError:
     """AMQ8405I: the text of the command up to the token that does not fit, a blank line, and what would have."""
-    shown = segment.strip()
+    shown = without_secrets(segment.strip())
     if len(shown) > SEGMENT_LENGTH_MAX:
         shown = "..." + shown[-SEGMENT_LENGTH_MAX:]
     first = "Syntax error detected at or near end of command segment below:-"
@@ -68,9 +83,10 @@ def missing_keyword(explanation: str) -> CommandError:
     return CommandError("AMQ8421E", f"A required keyword was not specified: {explanation}.")
 
 
-def bad_name(keyword: str, name: str) -> CommandError:
-    """AMQ8424E."""
-    return CommandError("AMQ8424E", f"Error detected in a name keyword: {keyword}({name}).")
+def bad_name(keyword: str, name: str, valid: str = "") -> CommandError:
+    """AMQ8424E; `valid`: what a name is, where it is none of an object of IBM MQ."""
+    follows = f" It takes {valid}." if valid else ""
+    return CommandError("AMQ8424E", f"Error detected in a name keyword: {keyword}({name}).{follows}")
 
 
 def bad_value(keyword: str, value: str, allowed: str) -> CommandError:
@@ -114,3 +130,15 @@ def already_exists(why: str = "") -> CommandError:
 def different_type() -> CommandError:
     """AMQ8151E: the name belongs to an object of another kind in the same name space."""
     return CommandError("AMQ8151E", "IBM MQ object has different type.", syntax_error=False)
+
+
+def rule_exists() -> CommandError:
+    """EMQ0024E: the record of channel authentication is there already."""
+    what = "Channel authentication record already exists: ACTION(REPLACE) replaces it."
+    return CommandError("EMQ0024E", what, syntax_error=False)
+
+
+def rule_not_found(why: str = "") -> CommandError:
+    """AMQ8884E."""
+    follows = f" {why}." if why else ""
+    return CommandError("AMQ8884E", f"Channel authentication record not found.{follows}", syntax_error=False)

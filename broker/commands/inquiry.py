@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 from broker.commands import errors
 from broker.commands.display import dictionary, layout, mqsc_token, zmqsc_token
+from broker.commands.requests import RecordChoice
+from broker.commands.security import records, rules
 from broker.commands.selection import generic_match
-from broker.commands.table.attributes import TABLE, value_of
+from broker.commands.table.attributes import TABLE, rows_of, type_of, value_of
+from broker.commands.table.channel_rules import BRIEF, WHICH
 from broker.commands.table.dispositions import check_group, meets, of_name
-from broker.commands.table.kinds import SHOWN
+from broker.commands.table.kinds import KINDS, SHOWN
 from broker.commands.table.row import Origin
 from broker.commands.table.statuses import STATUSES
 from broker.mqi.replies import CommandReply
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from broker.commands.catalog import Catalog
-    from broker.commands.requests import DisplayRequest, StatusRequest
+    from broker.commands.requests import DisplayRequest, RuleChoice, StatusRequest
     from broker.commands.table.forms import Value
     from broker.commands.table.row import Attribute
     from broker.core.names.definitions import Definition
@@ -77,7 +80,30 @@ def _definitions(request: DisplayRequest, catalog: Catalog) -> Iterator[Definiti
         yield catalog.queue_manager
         return
     check_group(request.noun, request.disposition, catalog)
-    space = SHOWN[request.noun].space
+    if request.chosen is not None:
+        yield from _chosen(request, request.chosen, catalog)
+        return
+    for space in SHOWN[request.noun].spaces:
+        yield from _named_in(space, request, catalog)
+
+
+def _chosen(
+    request: DisplayRequest, choice: RecordChoice | RuleChoice, catalog: Catalog
+) -> Iterator[Definition | None]:
+    """The authority records, or the channel authentication records, that are meant; None for each of the others."""
+    for name in catalog.names(request.noun):
+        definition = catalog.find(request.noun, name)
+        if definition is None:
+            continue
+        if isinstance(choice, RecordChoice):
+            meant = records.is_meant(choice, definition, catalog)
+        else:
+            meant = rules.is_meant(choice, request.pattern, definition)
+        yield definition if meant else None
+
+
+def _named_in(space: str, request: DisplayRequest, catalog: Catalog) -> Iterator[Definition | None]:
+    """Those of a name space."""
     names = catalog.names(space) if request.pattern.endswith("*") else (request.pattern,)
     for name in names:
         if generic_match(request.pattern, name):
@@ -90,18 +116,34 @@ def _definitions(request: DisplayRequest, catalog: Catalog) -> Iterator[Definiti
 def _shown(request: DisplayRequest, definition: Definition, catalog: Catalog) -> list[tuple[Attribute, Value]] | None:
     """The attributes asked for that this kind of object has, with their values; None if the condition does not hold."""
     rows = TABLE[definition.kind]
+    type = type_of(definition.kind, definition.attributes)
+    if request.types and type not in request.types:
+        return None
     status = catalog.status(definition)
     condition = request.condition
     if condition is not None:
         row = rows.get(condition.keyword)
-        if row is None or not condition.holds(value_of(row, definition, status)):
+        if row is None or not row.is_of(type) or not condition.holds(value_of(row, definition, status)):
             return None
     named = _named(request)
     return [
         (row, value_of(row, definition, status))
-        for row in rows.values()
-        if row.origin in (Origin.NAME, Origin.KIND) or row.keyword in named or _asks_for_all(request)
+        for row in rows_of(definition.kind, type)
+        if _is_shown(request, definition, row, named)
     ]
+
+
+def _is_shown(request: DisplayRequest, definition: Definition, row: Attribute, named: set[str]) -> bool:
+    """True if the attribute is one of those asked for, or tells which object this is."""
+    if definition.kind == "CHLAUTH":
+        briefly = not (request.everything or request.keywords)
+        wanted = request.everything or row.keyword in (*WHICH, *named) or (briefly and row.keyword in BRIEF)
+        return wanted and rules.is_shown(row.keyword, definition, briefly=briefly)
+    if definition.kind == "AUTHREC":
+        return request.everything or not request.keywords or row.keyword in named
+    if row.origin in (Origin.NAME, Origin.KIND) or row.keyword == KINDS[definition.kind].type:
+        return True
+    return row.keyword in named or _asks_for_all(request)
 
 
 def _named(request: DisplayRequest) -> set[str]:

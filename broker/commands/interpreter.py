@@ -14,20 +14,36 @@ from broker.commands.language.binder import read
 from broker.commands.requests import (
     DECISIONS,
     GROUP_REQUESTS,
+    SECURITY_REQUESTS,
     AlterRequest,
     ClearRequest,
     DefineRequest,
+    DeleteRecordsRequest,
     DeleteRequest,
     DisplayRequest,
     ScopedRequest,
+    SetRecordsRequest,
+    SetRuleRequest,
     StatusRequest,
 )
-from broker.commands.table.attributes import TABLE, altered, create, not_acted_on
+from broker.commands.security import entities, records, rules
+from broker.commands.table.attributes import TABLE, altered, create, not_acted_on, rows_of, type_of
 from broker.commands.table.dispositions import OF_OBJECT, PRIVATE, UNSAID, check_group, existing, of_name, place_of
 from broker.commands.table.kinds import KINDS
 from broker.commands.table.row import Origin
 from broker.commands.table.structures import DEFAULT
-from broker.core.names.definitions import COPY, GROUP, GROUP_VERSION, OWN, SHARED, Clear, Define, Definition, Delete
+from broker.core.names.definitions import (
+    COPY,
+    GROUP,
+    GROUP_VERSION,
+    OWN,
+    SHARED,
+    Clear,
+    Define,
+    Definition,
+    Delete,
+    Together,
+)
 from broker.core.names.resolution import DIRECTIONS
 from broker.mqi.constants.objects import MQQDT
 from broker.mqi.replies import CommandReply, joined
@@ -37,7 +53,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from broker.commands.catalog import Catalog
-    from broker.commands.requests import Decision, GroupRequest, Request
+    from broker.commands.requests import Decision, GroupRequest, Request, SecurityRequest
     from broker.core.names.definitions import Attributes, Change
 
 
@@ -49,7 +65,7 @@ class CommandOutcome:
     changes: tuple[Change, ...] = ()
 
 
-ForEngine: TypeAlias = "Decision | GroupRequest | ScopedRequest"
+ForEngine: TypeAlias = "Decision | GroupRequest | SecurityRequest | ScopedRequest"
 """Requests that take more steps than changes of definitions."""
 
 
@@ -75,7 +91,7 @@ def interpret(text: str, catalog: Catalog, now: datetime, warned: set[str] | Non
     replies to earlier commands of the script bore: they are not repeated, and new ones are added.
     """
     begun = begin(text, catalog, now, warned)
-    if isinstance(begun, (CommandOutcome, ScopedRequest, *DECISIONS, *GROUP_REQUESTS)):
+    if isinstance(begun, (CommandOutcome, ScopedRequest, *DECISIONS, *GROUP_REQUESTS, *SECURITY_REQUESTS)):
         return begun
     return CommandOutcome(joined([part for part in begun if part is not None]))
 
@@ -107,6 +123,14 @@ def _begin(
             return _warned(request, _alter(request, catalog, now), warned)
         case DeleteRequest():
             return _delete(request, catalog)
+        case SetRecordsRequest():
+            changes, doubts = records.set_records(request, catalog)
+            return _told(_done("AMQ8862I", "authority record set", changes), doubts, warned)
+        case DeleteRecordsRequest():
+            return _done("AMQ8863I", "authority record deleted", records.delete_records(request, catalog))
+        case SetRuleRequest():
+            done = _done("AMQ8877I", "channel authentication record set", *rules.set_rule(request, catalog, now))
+            return _told(done, not_acted_on("CHLAUTH", request.given), warned)
         case ClearRequest():
             return _clear(request, catalog)
         case DisplayRequest():
@@ -154,7 +178,12 @@ def refused(error: errors.CommandError) -> CommandReply:
 
 def _warned(request: DefineRequest | AlterRequest, outcome: CommandOutcome, warned: set[str] | None) -> CommandOutcome:
     """The outcome, its reply with a further line for each attribute that is given and not acted on."""
-    warnings = [line for line in not_acted_on(request.kind, request.given) if warned is None or line not in warned]
+    return _told(outcome, not_acted_on(request.kind, request.given), warned)
+
+
+def _told(outcome: CommandOutcome, lines: list[str], warned: set[str] | None) -> CommandOutcome:
+    """The outcome, its reply with these further lines, but for those that replies before it bore."""
+    warnings = [line for line in lines if warned is None or line not in warned]
     if not warnings:
         return outcome
     if warned is not None:
@@ -177,7 +206,10 @@ def _define(request: DefineRequest, catalog: Catalog, now: datetime) -> CommandO
         raise errors.different_type()
     if there is not None and "QSGDISP" in TABLE[request.kind] and there.disposition != disposition:
         raise errors.already_exists(f"It has QSGDISP({_word(there.disposition)})")
-    result = _inherited(request, catalog) | request.given
+    type = _type(request)
+    if there is not None and type_of(request.kind, there.attributes) != type:
+        raise errors.different_type()
+    result = _inherited(request, type, catalog) | _own(there) | request.given
     _complete(request.kind, disposition, result, catalog)
     _check_queue(request, result)
     _check_trigger(request, result)
@@ -189,15 +221,43 @@ def _define(request: DefineRequest, catalog: Catalog, now: datetime) -> CommandO
     else:
         _check_handles(there, result, catalog)
         definition = altered(there, result, now)
-    return _done(kind.created, f"{kind.title} created", Define(definition))
+    done = _done(kind.created, f"{kind.title} created", Define(definition))
+    if request.kind == "USER" and there is None:
+        return _told(done, entities.others_of_new_user(request.name, catalog), None)
+    return done
 
 
-def _inherited(request: DefineRequest, catalog: Catalog) -> Attributes:
+def _own(there: Definition | None) -> Attributes:
+    """What an object keeps when another definition replaces its own."""
+    rows = () if there is None else TABLE[there.kind].values()
+    return {row.keyword: there.attributes[row.keyword] for row in rows if row.own and there is not None}
+
+
+def _type(request: DefineRequest | AlterRequest, there: Definition | None = None) -> int:
+    """The type of the object that a command is about, of a kind that has types. Raises CommandError for an attribute
+    that such objects do not have, and where a new object would have none.
+    """
+    keyword = KINDS[request.kind].type
+    if not keyword:
+        return 0
+    if there is None and keyword not in request.given:
+        raise errors.missing_keyword(f"DEFINE {request.kind} needs {keyword}")
+    type = type_of(request.kind, request.given if there is None else there.attributes)
+    if request.given.get(keyword, type) != type:
+        raise errors.different_type()
+    rows = TABLE[request.kind]
+    wrong = next((each for each in request.given if not rows[each].is_of(type)), None)
+    if wrong is not None:
+        raise errors.conflict(f"{wrong} is not for {keyword}({rows[keyword].form.plain(type)})", syntax_error=True)
+    return type
+
+
+def _inherited(request: DefineRequest, type: int, catalog: Catalog) -> Attributes:
     """The attributes that a new definition takes from LIKE, or else from the default object or its factory settings; a
     copy takes them from what it is a copy of.
     """
     kind = KINDS[request.kind]
-    rows = [row for row in TABLE[request.kind].values() if row.origin is Origin.GIVEN]
+    rows = [row for row in rows_of(request.kind, type) if row.origin is Origin.GIVEN]
     if request.disposition == COPY:
         model: Definition | None = existing(request.kind, request.name, GROUP, catalog)
     elif request.like is not None:
@@ -206,10 +266,14 @@ def _inherited(request: DefineRequest, catalog: Catalog) -> Attributes:
             raise errors.not_found(request.like)
     else:
         model = catalog.find(kind.space, kind.template) if kind.template else None
-    if model is not None and model.kind != request.kind:
+        if model is not None and type_of(model.kind, model.attributes) != type:
+            model = None
+    if model is not None and (model.kind != request.kind or type_of(model.kind, model.attributes) != type):
         raise errors.different_type()
     source = {} if model is None else model.attributes
-    return {row.keyword: source.get(row.keyword, row.default) for row in rows}
+    return {
+        row.keyword: row.default_of(type) if row.own else source.get(row.keyword, row.default_of(type)) for row in rows
+    }
 
 
 def _alter(request: AlterRequest, catalog: Catalog, now: datetime) -> CommandOutcome:
@@ -218,13 +282,17 @@ def _alter(request: AlterRequest, catalog: Catalog, now: datetime) -> CommandOut
         definition = catalog.queue_manager
     else:
         definition = existing(request.kind, request.name, request.disposition, catalog)
+    _type(request, definition)
     result = definition.attributes | request.given
     _complete(request.kind, definition.disposition, result, catalog)
     _check_queue(request, result)
     _check_trigger(request, result)
     if not request.force:
         _check_handles(definition, result, catalog)
-    return _done(kind.changed, f"{kind.title} changed", Define(altered(definition, result, now), force=request.force))
+    done = _done(kind.changed, f"{kind.title} changed", Define(altered(definition, result, now), force=request.force))
+    if request.kind == "QMGR" and request.given.get("CONNAUTH"):
+        return _told(done, entities.doubts_about_check(str(request.given["CONNAUTH"]), catalog), None)
+    return done
 
 
 def _complete(kind: str, disposition: int, result: Attributes, catalog: Catalog) -> None:
@@ -255,7 +323,11 @@ def _delete(request: DeleteRequest, catalog: Catalog) -> CommandOutcome:
         _check_unused(definition, catalog)
         if place != SHARED and not request.purge and catalog.status(definition).get("CURDEPTH"):
             raise errors.not_empty()
-    return _done(*reply, Delete(kind.space, request.name, place, request.purge))
+    keys = records.records_of(kind.space, request.name, catalog) if request.records and place != GROUP else ()
+    if place != SHARED:
+        return _done(*reply, Delete(kind.space, request.name, place, request.purge, records=keys))
+    gone = (Together(tuple(Delete("AUTHREC", key) for key in keys)),) if keys else ()
+    return _done(*reply, Delete(kind.space, request.name, place, request.purge), *gone)
 
 
 def _clear(request: ClearRequest, catalog: Catalog) -> CommandOutcome:

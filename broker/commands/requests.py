@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from broker.commands.table.dispositions import LIVE, UNSAID
 from broker.core.names.definitions import OWN
+from broker.core.security.facts import Principal
 
 if TYPE_CHECKING:
     from broker.commands.selection import Condition
@@ -43,13 +44,16 @@ class AlterRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRequest:
-    """DELETE: `purge` gives up a queue's messages; with `ignore_state` it is a success if there is no such object."""
+    """DELETE: `purge` gives up a queue's messages; with `ignore_state` it is a success if there is no such object;
+    `records`: the authority records of that exact name go with it.
+    """
 
     kind: str
     name: str
     purge: bool = False
     ignore_state: bool = False
     disposition: int = UNSAID
+    records: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,8 @@ class ClearRequest:
 class DisplayRequest:
     """DISPLAY of the objects of a noun whose names fit `pattern`, of these kinds, for which the condition holds.
 
-    `keywords` are the attributes named; `everything` asks for all.
+    `keywords` are the attributes named; `everything` asks for all. `types` are those of kinds that have types, all if
+    there are none; `chosen` tells which records are meant.
     """
 
     noun: str
@@ -75,6 +80,27 @@ class DisplayRequest:
     everything: bool = False
     tpf: bool = False
     disposition: int = LIVE
+    types: tuple[int, ...] = ()
+    chosen: RecordChoice | RuleChoice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordChoice:
+    """Authority records: on a type of object, for a profile, of an entity; None where any will do. `match` is PROFILE,
+    EXACT or MEMBERSHIP.
+    """
+
+    profile: str | None = None
+    object_type: int | None = None
+    entity: Entity | None = None
+    match: str = "PROFILE"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleChoice:
+    """Channel authentication records whose profile has to do with a name: `match` is EXACT, GENERIC or ALL."""
+
+    match: str = "GENERIC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +143,97 @@ class ResetRequest:
     """RESET SINK: forget its ledger, so that it belongs to no query."""
 
     name: str
+
+
+Entity: TypeAlias = tuple[Principal, str]
+"""A user or a group by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetRecordsRequest:
+    """SET AUTHREC: words for rights are added to and removed from the records of entities. `service_component`: it is
+    named, which means nothing here.
+    """
+
+    profile: str
+    object_type: int
+    entities: tuple[Entity, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    service_component: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsRequest:
+    """DELETE AUTHREC."""
+
+    profile: str
+    object_type: int
+    entities: tuple[Entity, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetRuleRequest:
+    """SET CHLAUTH: `action` is ADD, REPLACE, REMOVE or REMOVEALL."""
+
+    action: str
+    given: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class RunCheckRequest:
+    """DISPLAY CHLAUTH MATCH(RUNCHECK): the record that counts for a client with these properties."""
+
+    channel: str
+    address: str
+    peer: str = ""
+    issuer: str = ""
+    client_user: str = ""
+    q_mgr_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EntityRightsRequest:
+    """DISPLAY ENTAUTH: the rights that an entity has on an object, by all records together."""
+
+    entity: Entity
+    object_type: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshSecurityRequest:
+    """REFRESH SECURITY: `type` is AUTHSERV, CONNAUTH or SSL."""
+
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartChannelRequest:
+    """START CHANNEL: clients may connect by it again."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopChannelRequest:
+    """STOP CHANNEL: the lines that came by it end, of those from an address alone if one is given. With `status`
+    INACTIVE others may come; `mode` is QUIESCE, FORCE or TERMINATE.
+    """
+
+    name: str
+    mode: str = "QUIESCE"
+    status: str = "STOPPED"
+    address: str = ""
+
+
+SecurityRequest: TypeAlias = (
+    RunCheckRequest | EntityRightsRequest | RefreshSecurityRequest | StartChannelRequest | StopChannelRequest
+)
+"""Requests about what judges and what runs, which no change of definitions carries out."""
+SECURITY_REQUESTS = (
+    RunCheckRequest, EntityRightsRequest, RefreshSecurityRequest, StartChannelRequest, StopChannelRequest,
+)  # fmt: skip
 
 
 Decision: TypeAlias = ResolveConsumerRequest | ResolveUnitRequest | ResetRequest
@@ -214,6 +331,10 @@ Request: TypeAlias = (
     | ClearRequest
     | DisplayRequest
     | StatusRequest
+    | SetRecordsRequest
+    | DeleteRecordsRequest
+    | SetRuleRequest
+    | SecurityRequest
     | Decision
     | GroupRequest
     | ScopedRequest

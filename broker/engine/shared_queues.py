@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from broker.core.explain.explaining import ExplainSelection
     from broker.core.message.entry import Entry
     from broker.core.message.rows import Rows
-    from broker.core.names.definitions import Change
+    from broker.core.names.definitions import SingleChange
     from broker.core.names.routes import Route
     from broker.core.prepared.publishing import PublishedUnit
     from broker.core.prepared.staging import StagedPiece
@@ -189,10 +189,10 @@ class SharedTags(Protocol):
 class SharedRepository(Protocol):
     """Definitions that the group has together."""
 
-    def owns(self, change: Change) -> bool:
+    def owns(self, change: SingleChange) -> bool:
         """True if a change is one of the shared repository: of an object with QSGDISP(SHARED) or (GROUP)."""
 
-    def change(self, change: Change, then: Done) -> None:
+    def change(self, change: SingleChange, then: Done) -> None:
         """Make a change in the shared repository, and let it take effect on this member; then tell the outcome."""
 
     async def look_up(self) -> None:

@@ -11,6 +11,7 @@ from anyio import CancelScope
 from broker.commands.table.attributes import create
 from broker.commands.table.default_objects import default_objects
 from broker.config import DURABLE
+from broker.core.calls.defining import SECURITY_SPACES
 from broker.core.identifiers import INSTANCE_BITS
 from broker.core.manager import INSTANCE, Manager
 from broker.core.message.rows import Rows
@@ -60,7 +61,12 @@ async def create_objects(store: Store, core: Manager, config: Config, now: float
     durable = config.queue_manager.defaults == DURABLE
     objects = core.objects
     wanted = (objects.definition, *default_objects(_in_utc(now), durable=durable))
-    missing = [Define(each) for each in wanted if (each.space, each.name) not in objects.definitions]
+    secured = any(space in SECURITY_SPACES for space, _ in objects.definitions)  # rules that were removed stay away
+    missing = [
+        Define(each)
+        for each in wanted
+        if (each.space, each.name) not in objects.definitions and not (secured and each.space == "CHLAUTH")
+    ]
     if await define(store, core, missing, "default objects", needed=not objects.definitions):
         logger.info("default objects created name=%s objects=%d", core.name, len(missing))
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio
 
+from broker.commands.errors import without_secrets
 from broker.commands.language.script import located
 from broker.engine import QueueManager
 from broker.engine.shared_queues import GroupError
@@ -139,9 +140,9 @@ async def _run_commands(manager: QueueManager, path: Path, before: int) -> int:
             done = len(failed.replies) - 1
             line, command = located(text)[done]
             logger.error("startup command failed file=%s line=%d reply=%s", path, line, failed.reply.text)
+            shown = shorten(without_secrets(command), COMMAND_SHOWN_MAX)
             raise StartError(
-                f"{path}, line {line}: the startup command {shorten(command, COMMAND_SHOWN_MAX)} failed; "
-                f"{_stays(before + done)}. {failed.reply.text}"
+                f"{path}, line {line}: the startup command {shown} failed; {_stays(before + done)}. {failed.reply.text}"
             ) from failed
     for reply in replies:
         for warning in reply.warnings:

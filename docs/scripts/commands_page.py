@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.commands.display import mqsc_token
-from broker.commands.language.words import COMMANDS, DISPLAY_OPTIONS, NOUNS, OPTIONS, VERBS, ZMQSC_KEYWORDS
+from broker.commands.language.options import OPTIONS
+from broker.commands.language.words import COMMANDS, DISPLAY_OPTIONS, NOUNS, VERBS, ZMQSC_KEYWORDS
 from broker.commands.table.attributes import TABLE
 from broker.commands.table.forms import Flag
 from broker.commands.table.row import Attribute, Origin
@@ -140,8 +141,7 @@ def _commands() -> str:
 
 def _attributes(kind: str) -> str:
     rows = [
-        (f"`{_keyword(row)}`", row.form.syntax, _default(row), _acts(row), f"{type(row.selector).__name__}_"
-         f"{row.selector.name} ({row.selector.value})", ", ".join(_notes(row)))
+        (f"`{_keyword(row)}`", row.form.syntax, _default(row), _acts(row), _selector(row), ", ".join(_notes(row)))
         for row in TABLE[kind].values()
     ]  # fmt: skip
     return f"## Attributes of {kind}\n\n{_table(('keyword', 'values', 'default', 'acts', 'selector', ''), rows)}"
@@ -164,6 +164,12 @@ def _acts(row: Attribute) -> str:
         return ""
     follows = f": {row.instead}" if row.instead else ""
     return f"{row.acts.value}{follows}"
+
+
+def _selector(row: Attribute) -> str:
+    if row.selector is None:
+        return ""
+    return f"{type(row.selector).__name__}_{row.selector.name} ({row.selector.value})"
 
 
 def _notes(row: Attribute) -> Iterable[str]:

@@ -10,7 +10,8 @@ from broker.commands.interpreter import CommandOutcome, interpret
 from broker.commands.language.script import commands_of
 from broker.commands.requests import DECISIONS
 from broker.commands.table.attributes import create
-from broker.core.names.definitions import GROUP, GROUP_VERSION, OWN, SHARED, Clear, Define, Definition, Delete
+from broker.core.names.definitions import GROUP, GROUP_VERSION, OWN, SHARED, Clear, Define, Definition, Delete, Together
+from broker.core.security.facts import User
 from broker.mqi.replies import CommandReply
 
 if TYPE_CHECKING:
@@ -47,6 +48,16 @@ class Manager:
     def names(self, space: str) -> list[str]:
         known = {*self.objects, *(key[1:] for key in self.of_group)}
         return sorted(name for owner, name in known if owner == space)
+
+    @property
+    def users(self) -> dict[str, User]:
+        users = ((name, each) for (space, name), each in self.objects.items() if space == "USER")
+        return {name: User.of(name, each.attributes) for name, each in users}
+
+    def records(self, object_type: int, profile: str) -> dict[str, Definition]:
+        about = {"OBJTYPE": object_type, "PROFILE": profile}
+        found = ((name, each) for (space, name), each in self.objects.items() if space == "AUTHREC")
+        return {name: each for name, each in found if about.items() <= each.attributes.items()}
 
     def status(self, definition: Definition) -> dict[str, int | str]:
         return self.live.get(definition.name, {}) if definition.space == "QUEUE" else {}
@@ -98,5 +109,10 @@ class Manager:
                 self.objects[definition.space, definition.name] = definition
             case Delete(space, name):
                 del self.objects[space, name]
+                for key in change.records:
+                    del self.objects["AUTHREC", key]
+            case Together(changes):
+                for each in changes:
+                    self._apply(each)
             case Clear(name):
                 self.live[name] = {}

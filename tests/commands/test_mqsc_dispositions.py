@@ -77,8 +77,9 @@ def manager(manager: Manager) -> Manager:
 def test_a_command_is_about_the_object_with_this_disposition(manager: Manager, command: str, disposition: int) -> None:
     assert manager.run(command).ok
     (change,) = manager.changes
+    assert isinstance(change, Define | Delete | Clear)
     found = change.definition.disposition if isinstance(change, Define) else change.disposition
-    assert (found, isinstance(change, Define | Delete | Clear)) == (disposition, True)
+    assert found == disposition
 
 
 @pytest.mark.parametrize(("command", "code"), REFUSED, ids=[command for command, _ in REFUSED])

@@ -121,8 +121,12 @@ def test_an_unknown_verb_is_answered_with_the_verbs(manager: Manager) -> None:
         "    DISPLAY",
         "    MOVE",
         "    RECOVER",
+        "    REFRESH",
         "    RESET",
         "    RESOLVE",
+        "    SET",
+        "    START",
+        "    STOP",
     ]
 
 
@@ -133,12 +137,15 @@ DISPOSITION = "[QSGDISP(QMGR | COPY | SHARED | GROUP)]"
     ("text", "usage"),
     [
         ("CLEAR QL(A) X", "CLEAR QLOCAL(name) [QSGDISP(PRIVATE | SHARED)]"),
-        ("DEFINE 4711(A)", "DEFINE QLOCAL | QALIAS | QREMOTE | QMODEL | PROCESS | CFSTRUCT"),
+        (
+            "DEFINE 4711(A)",
+            "DEFINE QLOCAL | QALIAS | QREMOTE | QMODEL | PROCESS | CFSTRUCT | USER | AUTHINFO | CHANNEL",
+        ),
         (
             "DELETE QALIAS(A) PURGE",
             f"DELETE QALIAS(name) [AUTHREC(NO | YES)] [IGNSTATE(NO | YES)] {DISPOSITION}",
         ),
-        ("DELETE PROCESS(A) X", f"DELETE PROCESS(name) [IGNSTATE(NO | YES)] {DISPOSITION}"),
+        ("DELETE PROCESS(A) X", f"DELETE PROCESS(name) [AUTHREC(NO | YES)] [IGNSTATE(NO | YES)] {DISPOSITION}"),
         (
             "DEF PRO(P) X",
             f"DEFINE PROCESS(name) [LIKE(name)] [REPLACE] [NOREPLACE] {DISPOSITION} [APPLICID( )] [APPLTYPE( )] "
@@ -152,8 +159,6 @@ def test_a_syntax_error_is_answered_with_the_valid_syntax(manager: Manager, text
 
 
 NOT_SUPPORTED = [
-    ("DEFINE CHANNEL(C) CHLTYPE(SDR)", "DEFINE CHANNEL"),
-    ("def chl(c) chltype(svrconn) trptype(tcp)", "DEFINE CHANNEL"),
     ("DIS CHS(*)", "DISPLAY CHSTATUS"),
     ("DISPLAY QSTATUS(Q) TYPE(HANDLE) ALL", "DISPLAY QSTATUS TYPE(HANDLE)"),
     ("DIS QS(Q) CURDEPTH", "DISPLAY QSTATUS TYPE(QUEUE)"),
@@ -167,11 +172,10 @@ NOT_SUPPORTED = [
     ("ALTER LISTENER(L) TRPTYPE(TCP) PORT(1415)", "ALTER LISTENER"),
     ("DELETE NAMELIST(N)", "DELETE NAMELIST"),
     ("CLEAR TOPICSTR('a/b') CLRTYPE(RETAINED)", "CLEAR TOPICSTR"),
-    ("SET AUTHREC PROFILE(Q) OBJTYPE(QUEUE) PRINCIPAL('u') AUTHADD(GET,PUT)", "SET AUTHREC"),
-    ("SET CHLAUTH('*') TYPE(BLOCKUSER) USERLIST('*MQADMIN')", "SET CHLAUTH"),
-    ("REFRESH SECURITY TYPE(CONNAUTH)", "REFRESH SECURITY"),
-    ("REF SECURITY(*)", "REFRESH SECURITY"),
-    ("START CHANNEL(C)", "START CHANNEL"),
+    ("SET POLICY(P) SIGNALG(SHA256)", "SET POLICY"),
+    ("REFRESH QMGR TYPE(CONFIGEV)", "REFRESH QMGR"),
+    ("START LISTENER(L)", "START LISTENER"),
+    ("DISPLAY SECURITY", "DISPLAY SECURITY"),
     ("STOP CONN(414D5143)", "STOP CONN"),
     ("PING QMGR", "PING QMGR"),
     ("RESET QMGR TYPE(STATISTICS)", "RESET QMGR"),

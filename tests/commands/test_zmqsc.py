@@ -105,8 +105,7 @@ def test_what_tpf_refuses_is_refused(manager: Manager, text: str, code: str) -> 
     ("text", "word"),
     [
         ("ZMQSC MIGRATE BEGIN", "MIGRATE"),
-        ("ZMQSC START QMGR", "START"),
-        ("ZMQSC DEF CHL-C", "DEFINE CHL"),
+        ("ZMQSC SWEEP QL-Q", "SWEEP"),
         ("ZMQSC DEF MQP-QM1", "DEFINE MQP"),
         ("ZMQSC ALT QL-Q SWEEP-YES", "SWEEP"),
     ],

@@ -294,11 +294,17 @@ IN_A_GROUP = {
     ("QMGR", "CFCONLOS"), ("QMGR", "GROUPUR"), ("QMGR", "IGQ"), ("QMGR", "SQQMNAME"),
 }  # fmt: skip
 """Those that make a difference only to members of a queue-sharing group: `tests/sharing/` tells of it."""
+OF_SECURITY = ("USER", "AUTHINFO", "CHANNEL", "CLNTCONN", "CHLAUTH")
+JUDGED = ("AUTHOREV", "CHLEV", "CHLAUTH", "CONNAUTH", "IGQAUT", "IGQUSER", "SSLEV")
+"""Kinds, and attributes of the queue manager, that make a difference to who is let in and what they may do: the tests of
+`core/security` and of the server tell of it.
+"""
 ACTING = [
     (kind, row.keyword)
     for kind, rows in TABLE.items()
     for row in rows.values()
     if row.origin is Origin.GIVEN and row.acts is Acts.YES and (kind, row.keyword) not in IN_A_GROUP
+    if kind not in OF_SECURITY and (kind, row.keyword) not in {("QMGR", word) for word in JUDGED}
 ]
 
 

@@ -153,7 +153,7 @@ async def test_a_full_store_starts_without_what_is_missing(
             assert (await queue.get()).data == b"A"
         async with connection.open(ObjectDescriptor(object_type=MQOT.Q_MGR), MQOO.INQUIRE) as handle:
             assert await handle.inquire(MQCA.Q_MGR_NAME) == {MQCA.Q_MGR_NAME: "QM1"}
-    assert warnings(caplog) == ["default objects not created name=QM1 objects=52: no room"]
+    assert warnings(caplog) == ["default objects not created name=QM1 objects=61: no room"]
     async with started(store, day=2) as manager:
         assert "SYSTEM.ADMIN.PERFM.EVENT" in manager.core.objects.queues
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from broker.commands import errors
 from broker.commands.errors import did_you_mean
-from broker.commands.language import syntax, zmqsc
+from broker.commands.language import security, syntax, zmqsc
+from broker.commands.language.options import FILTERS
+from broker.commands.language.parameters import add, alone, object_name, option_value, parameters, single, where
 from broker.commands.language.words import (
     COMMANDS,
     DISPLAY_OPTIONS,
@@ -19,7 +21,6 @@ from broker.commands.language.words import (
     NAMELESS,
     NOUNS,
     NOUNS_NOT_SUPPORTED,
-    OPTIONS,
     VERBS,
     VERBS_NOT_SUPPORTED,
     is_zmqsc,
@@ -46,22 +47,17 @@ from broker.commands.requests import (
     ScopedRequest,
     StatusRequest,
 )
-from broker.commands.selection import OPERATORS, condition
 from broker.commands.table.attributes import TABLE
 from broker.commands.table.dispositions import LIVE, TO_DISPLAY, UNSAID
-from broker.commands.table.forms import Flag
 from broker.commands.table.kinds import SHOWN
-from broker.commands.table.row import Attribute, Origin
-from broker.commands.table.statuses import NOT_SUPPORTED, STATUSES, TYPE_BY_DEFAULT, UNIT_NAME_LENGTH
-from broker.commands.table.structures import STRUCTURE_NAME
+from broker.commands.table.statuses import NOT_SUPPORTED, STATUSES, TYPE_BY_DEFAULT
 from broker.core.names.definitions import OWN, QUEUE_KINDS, SHARED
-from broker.mqi.names import NAME_LENGTH, is_name
+from broker.mqi.names import is_name
 
 if TYPE_CHECKING:
-    from broker.commands.language.words import CommandOption
     from broker.commands.requests import Request
     from broker.commands.selection import Condition
-    from broker.commands.table.forms import Form, Value
+    from broker.commands.table.forms import Value
     from broker.core.names.definitions import Attributes
 
 COMMAND_LENGTH_MAX = 32768
@@ -69,11 +65,7 @@ COMMAND_TOKENS_MAX = 1000
 """More than any command has that means something; to parse them takes some 30 ms."""
 
 _TOKEN = re.compile(r"""'(?:[^']|'')*+'?|"(?:[^"]|"")*+"?|[()]|[^\s,()'"]+""")
-NOT_FOR_WHERE = ("TYPE", "QSGDISP")
 _IN_EITHER_LANGUAGE = (DefineRequest, AlterRequest, DisplayRequest, StatusRequest)
-_FREE_NAMES = {"INDOUBT": UNIT_NAME_LENGTH, "SINK": NAME_LENGTH, "THREAD": UNIT_NAME_LENGTH}
-"""Nouns whose names may have any printable characters, and how many."""
-_SHORT_NAMES = {"CFSTATUS": STRUCTURE_NAME.length, "CFSTRUCT": STRUCTURE_NAME.length}
 
 
 def read(text: str) -> Request:
@@ -104,7 +96,7 @@ def _scope(command: syntax.Command) -> tuple[syntax.Command, str]:
         return command, ""
     if len(given) > 1:
         raise errors.duplicate_keyword("CMDSCOPE")
-    scope = _single(command, given[0]).folded.rstrip(" ")
+    scope = single(command, given[0]).folded.rstrip(" ")
     if scope != "*" and scope and not is_name(scope):
         raise errors.bad_name("CMDSCOPE", scope)
     others = tuple(parameter for parameter in command.parameters if parameter.keyword != "CMDSCOPE")
@@ -121,10 +113,14 @@ def bind(command: syntax.Command) -> Request:
     if noun is None or noun not in COMMANDS[verb]:
         hint = "" if noun else did_you_mean(command.object.keyword, [*COMMANDS[verb], *NOUNS_NOT_SUPPORTED])
         raise syntax_error(command.text, command.object.end, hint)
-    if verb == "DISPLAY":
+    if verb == "DISPLAY" and noun != "ENTAUTH":
         return _shown(command, noun)
     name = _name(command, noun, generic=verb == "BACKUP")
-    options, given = _parameters(command, verb, noun)
+    noun = _kind(command, noun) if verb in ("DEFINE", "ALTER", "DELETE") else noun
+    options, given = parameters(command, verb, noun)
+    request = security.request_of(verb, noun, name, options, given)
+    if request is not None:
+        return request
     if verb in ("DEFINE", "ALTER"):
         return _definition(verb, noun, name, given, options)
     if verb == "RESOLVE":
@@ -134,7 +130,8 @@ def bind(command: syntax.Command) -> Request:
     match verb:
         case "DELETE":
             purge, ignore_state = bool(options.get("PURGE")), bool(options.get("IGNSTATE"))
-            return DeleteRequest(noun, name, purge, ignore_state, int(options.get("QSGDISP", UNSAID)))
+            disposition, records = int(options.get("QSGDISP", UNSAID)), bool(options.get("AUTHREC", True))
+            return DeleteRequest(noun, name, purge, ignore_state, disposition, records)
         case "CLEAR":
             return ClearRequest(name, int(options.get("QSGDISP", UNSAID)))
         case "MOVE":
@@ -142,6 +139,16 @@ def bind(command: syntax.Command) -> Request:
             return MoveRequest(name, target, options.get("QSGDISP") == SHARED, bool(options.get("TYPE")))
         case _:
             return ResetRequest(name)
+
+
+def _kind(command: syntax.Command, noun: str) -> str:
+    """The kind of object that a noun means: channels that clients have are a kind of their own."""
+    written = {parameter.keyword: parameter.items for parameter in command.parameters}
+    for keyword, word in (("CHLTYPE", "CLNTCONN"), ("CHLTABLE", "CLNTTAB")) if noun == "CHANNEL" else ():
+        items = written.get(keyword)
+        if items and items[0].text.upper() == word:
+            return "CLNTCONN"
+    return noun
 
 
 def _definition(verb: str, noun: str, name: str, given: Attributes, options: dict[str, Value]) -> Request:
@@ -176,100 +183,19 @@ def _resolve(noun: str, name: str, options: dict[str, Value]) -> Request:
 def _name(command: syntax.Command, noun: str, *, generic: bool = False) -> str:
     """The name after the noun; what there is one of has none."""
     items = command.object.items
+    if noun == "SECURITY" and (items is None or [item.text for item in items] == ["*"]):
+        return ""
     if noun in NAMELESS:
         if items:
             raise syntax_error(command.text, command.object.end)
         return ""
     if items is None:
         raise errors.missing_keyword(f"{noun} needs a name")
-    return _object_name(command, command.object, generic=generic)
+    return object_name(command, command.object, generic=generic)
 
 
-def _object_name(command: syntax.Command, parameter: syntax.Parameter, *, generic: bool = False) -> str:
-    name = _single(command, parameter).folded.rstrip(" ")
-    stem = name.removesuffix("*") if generic else name
-    longest = _FREE_NAMES.get(parameter.keyword)
-    if longest is not None:
-        valid = len(stem) <= longest and stem.isprintable()
-    else:
-        valid = not stem or is_name(stem, _SHORT_NAMES.get(parameter.keyword, NAME_LENGTH))
-    if not name or not valid:
-        raise errors.bad_name(parameter.keyword, name)
-    return name
-
-
-def _single(command: syntax.Command, parameter: syntax.Parameter) -> syntax.Item:
-    """The value of a keyword that takes exactly one."""
-    if parameter.items is None or len(parameter.items) != 1:
-        raise syntax_error(command.text, parameter.end)
-    return parameter.items[0]
-
-
-def _alone(command: syntax.Command, parameter: syntax.Parameter) -> None:
-    """Insist that the keyword has no value."""
-    if parameter.items is not None:
-        raise syntax_error(command.text, parameter.end)
-
-
-def _parameters(command: syntax.Command, verb: str, noun: str) -> tuple[dict[str, Value], Attributes]:
-    """The options of the command, and the attributes that it gives."""
-    options: dict[str, Value] = {}
-    given: Attributes = {}
-    for parameter in command.parameters:
-        option = OPTIONS[verb, noun].get(parameter.keyword)
-        if option is not None:
-            _add(options, option.setting, _option_value(command, parameter, option))
-            continue
-        gives = verb in ("DEFINE", "ALTER")
-        row = _row_given(noun, parameter.keyword) if gives else None
-        if row is None:
-            raise keyword_error(command.text, parameter, (noun,) if gives else (), OPTIONS[verb, noun])
-        _add(given, row.keyword, _value(command, parameter, row))
-    _check_together(given)
-    return options, given
-
-
-def _add(values: dict[str, Value], keyword: str, value: Value) -> None:
-    if keyword in values:
-        raise errors.duplicate_keyword(keyword)
-    values[keyword] = value
-
-
-def _option_value(command: syntax.Command, parameter: syntax.Parameter, option: CommandOption) -> Value:
-    if option.value is not None:
-        _alone(command, parameter)
-        return option.value
-    if option.words is not None:
-        return option.words.read(parameter.keyword, _single(command, parameter).folded)
-    return _object_name(command, parameter)
-
-
-def _row_given(kind: str, keyword: str) -> Attribute | None:
-    """The attribute that the keyword sets; NO before a flag's keyword clears it."""
-    row = TABLE[kind].get(KEYWORDS.get(keyword, keyword))
-    if row is None and keyword.startswith("NO"):
-        row = TABLE[kind].get(keyword.removeprefix("NO"))
-        row = row if row is not None and isinstance(row.form, Flag) else None
-    return row if row is not None and row.origin is Origin.GIVEN else None
-
-
-def _value(command: syntax.Command, parameter: syntax.Parameter, row: Attribute) -> Value:
-    if isinstance(row.form, Flag):
-        _alone(command, parameter)
-        return int(parameter.keyword == row.keyword)
-    value = row.form.read(row.keyword, _single(command, parameter).folded)
-    row.form.check(row.keyword, value)
-    return value
-
-
-def _check_together(given: Attributes) -> None:
-    """QDEPTHHI >= QDEPTHLO where a command gives both; alone each may have any value, as the other may follow."""
-    if "QDEPTHHI" in given and "QDEPTHLO" in given and int(given["QDEPTHHI"]) < int(given["QDEPTHLO"]):
-        raise errors.conflict("QDEPTHHI is less than QDEPTHLO", syntax_error=True)
-
-
-def _display(command: syntax.Command, noun: str) -> DisplayRequest:
-    pattern = _name(command, noun, generic=True)
+def _display(command: syntax.Command, noun: str) -> Request:
+    pattern = _name(command, noun, generic=True) or ("*" if noun == "AUTHREC" else "")
     kinds = SHOWN[noun].kinds
     rows = {
         row.keyword: row for kind in reversed(kinds) for row in TABLE[kind].values()
@@ -278,27 +204,33 @@ def _display(command: syntax.Command, noun: str) -> DisplayRequest:
     named: list[str] = []
     found: Condition | None = None
     disposition = LIVE
+    filters = FILTERS.get(noun, {})
+    options: dict[str, Value] = {}
     for parameter in command.parameters:
         keyword = KEYWORDS.get(parameter.keyword, parameter.keyword)
-        _add(seen, keyword, "")
+        add(seen, keyword, "")
         option = keyword if keyword in DISPLAY_OPTIONS[noun] else ""
+        if keyword in filters and parameter.items is not None:
+            add(options, filters[keyword].setting, option_value(command, parameter, filters[keyword]))
+            continue
         if option == "WHERE":
-            found = _where(command, parameter, {row.keyword: row.form for row in rows.values()})
+            found = where(command, parameter, {row.keyword: row.form for row in rows.values()})
         elif option == "TYPE" and parameter.items is not None:
             kinds = _queue_kinds(command, parameter, kinds)
         elif option == "QSGDISP" and parameter.items is not None:
-            disposition = TO_DISPLAY.read(option, _single(command, parameter).folded)
+            disposition = TO_DISPLAY.read(option, single(command, parameter).folded)
         elif option == "ALL" or keyword in rows:
-            _alone(command, parameter)
+            alone(command, parameter)
             named.append(keyword)
         else:
             raise keyword_error(command.text, parameter, SHOWN[noun].kinds, DISPLAY_OPTIONS[noun])
     everything = "ALL" in seen
-    return DisplayRequest(noun, pattern, kinds, tuple(named), found, everything=everything, disposition=disposition)
+    request = DisplayRequest(noun, pattern, kinds, tuple(named), found, everything=everything, disposition=disposition)
+    return security.chosen(request, options) if noun in FILTERS else request
 
 
 def _queue_kinds(command: syntax.Command, parameter: syntax.Parameter, kinds: tuple[str, ...]) -> tuple[str, ...]:
-    word = _single(command, parameter).folded.upper()
+    word = single(command, parameter).folded.upper()
     if word in ("ALL", "QUEUE"):
         return kinds
     if word not in QUEUE_KINDS:
@@ -325,16 +257,16 @@ def _status(command: syntax.Command, noun: str) -> StatusRequest | PeerUnitsRequ
     member = ""
     for parameter in command.parameters:
         keyword = parameter.keyword
-        _add(seen, keyword, "")
+        add(seen, keyword, "")
         if keyword == "WHERE":
-            found = _where(command, parameter, {each.keyword: each.form for each in figures.values()})
+            found = where(command, parameter, {each.keyword: each.form for each in figures.values()})
         elif keyword in figures and keyword != "TYPE":
-            _alone(command, parameter)
+            alone(command, parameter)
             named.append(keyword)
         elif keyword == "ALL":
-            _alone(command, parameter)
+            alone(command, parameter)
         elif keyword == "QMNAME" and noun == "THREAD":
-            member = _single(command, parameter).folded
+            member = single(command, parameter).folded
         elif keyword != "TYPE" or not type:
             known = (*figures, *DISPLAY_OPTIONS[noun])
             raise syntax_error(command.text, parameter.end, did_you_mean(keyword, known))
@@ -351,21 +283,9 @@ def _status_type(command: syntax.Command, noun: str) -> str:
     word = TYPE_BY_DEFAULT[noun]
     for parameter in command.parameters:
         if word and parameter.keyword == "TYPE":
-            word = _single(command, parameter).folded.upper()
+            word = single(command, parameter).folded.upper()
     if word in NOT_SUPPORTED.get(noun, ()):
         raise errors.not_supported(f"DISPLAY {noun} TYPE({word})")
     if (noun, word) not in STATUSES:
         raise errors.bad_value("TYPE", word, " | ".join(type for each, type in STATUSES if each == noun))
     return word
-
-
-def _where(command: syntax.Command, parameter: syntax.Parameter, forms: dict[str, Form]) -> Condition:
-    if parameter.items is None or len(parameter.items) != 3:
-        raise syntax_error(command.text, parameter.end)
-    keyword, comparison, operand = parameter.items
-    word = KEYWORDS.get(keyword.text.upper(), keyword.text.upper())
-    if word not in forms:
-        raise syntax_error(command.text, parameter.end, did_you_mean(keyword.text.upper(), forms))
-    if word in NOT_FOR_WHERE or comparison.text.upper() not in OPERATORS:
-        raise syntax_error(command.text, parameter.end)
-    return condition(forms[word], word, comparison.text.upper(), operand.folded)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.commands.errors import without_secrets
 from broker.commands.language.script import ScriptReader
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class ScriptSession:
         commands = self._reader.feed(line)
         number = f"{self._read + 1:6} " if numbered else " " * 7
         self._read += len(commands)
-        return Turn(f"{number}: {line}\n" if self._echo else "", commands)
+        return Turn(f"{number}: {without_secrets(line)}\n" if self._echo else "", commands)
 
     def finish(self) -> list[str]:
         """The command that the end of the input completes, if the last line was to be continued."""

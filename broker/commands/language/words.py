@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from broker.commands import errors
+from broker.commands.language.options import ENTITY_RIGHTS_OPTIONS, FILTERS, OPTIONS
 from broker.commands.table.attributes import TABLE
-from broker.commands.table.dispositions import OF_OBJECT, TO_ALTER, TO_CLEAR
-from broker.commands.table.forms import Flag, WordChoice
+from broker.commands.table.forms import Flag
 from broker.commands.table.kinds import SHOWN
 from broker.commands.table.row import Attribute, Origin
 from broker.commands.table.statuses import STATUSES
@@ -17,6 +17,7 @@ from broker.core.names.definitions import QUEUE_KINDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from broker.commands.language.options import CommandOption
     from broker.commands.language.syntax import Parameter
 
 VERBS = {
@@ -27,15 +28,24 @@ VERBS = {
     "DELETE": "DELETE", "DEL": "DELETE",
     "DISPLAY": "DISPLAY", "DIS": "DISPLAY",
     "MOVE": "MOVE",
+    "REFRESH": "REFRESH", "REF": "REFRESH",
     "RECOVER": "RECOVER", "REC": "RECOVER",
     "RESET": "RESET",
     "RESOLVE": "RESOLVE", "RES": "RESOLVE",
+    "SET": "SET",
+    "START": "START", "STA": "START",
+    "STOP": "STOP",
 }  # fmt: skip
 
 NOUNS = {
+    "AUTHINFO": "AUTHINFO",
+    "AUTHREC": "AUTHREC",
     "CFSTATUS": "CFSTATUS",
     "CFSTRUCT": "CFSTRUCT",
+    "CHANNEL": "CHANNEL", "CHL": "CHANNEL",
+    "CHLAUTH": "CHLAUTH",
     "CONSUMER": "CONSUMER",
+    "ENTAUTH": "ENTAUTH",
     "GROUP": "GROUP",
     "INDOUBT": "INDOUBT",
     "PROCESS": "PROCESS", "PRO": "PROCESS",
@@ -46,11 +56,13 @@ NOUNS = {
     "QREMOTE": "QREMOTE", "QR": "QREMOTE",
     "QSTATUS": "QSTATUS", "QS": "QSTATUS",
     "QUEUE": "QUEUE", "Q": "QUEUE",
+    "SECURITY": "SECURITY",
     "SINK": "SINK",
     "THREAD": "THREAD",
+    "USER": "USER",
 }  # fmt: skip
 
-NAMELESS = ("GROUP", "QMGR")
+NAMELESS = ("AUTHREC", "ENTAUTH", "GROUP", "QMGR")
 """Nouns of which there is one."""
 
 KEYWORDS = {"TARGQ": "TARGET"}
@@ -61,27 +73,25 @@ VERBS_NOT_SUPPORTED = {
     "ARCHIVE": "ARCHIVE", "ARC": "ARCHIVE",
     "PING": "PING",
     "PURGE": "PURGE",
-    "REFRESH": "REFRESH", "REF": "REFRESH",
     "RESUME": "RESUME",
     "REVERIFY": "REVERIFY",
     "RVERIFY": "RVERIFY",
-    "SET": "SET",
-    "START": "START", "STA": "START",
-    "STOP": "STOP",
     "SUSPEND": "SUSPEND",
 }  # fmt: skip
 NOUNS_NOT_SUPPORTED = {
     **{noun: noun for noun in (
-        "APSTATUS", "ARCHIVE", "AUTHINFO", "AUTHREC", "AUTHSERV", "BUFFPOOL", "CHANNEL",
-        "CHINIT", "CHLAUTH", "CHSTATUS", "CLUSQMGR", "CLUSTER", "CMDSERV", "COMMINFO", "CONN", "DQM", "ENTAUTH",
-        "LISTENER", "LOG", "LSSTATUS", "MAXSMSGS", "NAMELIST", "POLICY", "PSID", "PUBSUB",
-        "QCLUSTER", "QMSTATUS", "QSTATS", "SBSTATUS", "SECURITY", "SERVICE", "SMDS", "SMDSCONN", "STGCLASS",
-        "SUB", "SVSTATUS", "SYSTEM", "TCLUSTER", "TOPIC", "TOPICSTR", "TPIPE", "TPSTATUS", "TRACE", "USAGE",
+        "APSTATUS", "ARCHIVE", "AUTHSERV", "BUFFPOOL", "CHINIT", "CHSTATUS", "CLUSQMGR", "CLUSTER", "CMDSERV",
+        "COMMINFO", "CONN", "DQM", "LISTENER", "LOG", "LSSTATUS", "MAXSMSGS", "NAMELIST", "POLICY", "PSID", "PUBSUB",
+        "QCLUSTER", "QMSTATUS", "QSTATS", "SBSTATUS", "SERVICE", "SMDS", "SMDSCONN", "STGCLASS", "SUB", "SVSTATUS",
+        "SYSTEM", "TCLUSTER", "TOPIC", "TOPICSTR", "TPIPE", "TPSTATUS", "TRACE", "USAGE",
     )},
-    "CHL": "CHANNEL", "CHS": "CHSTATUS", "LSTR": "LISTENER", "NL": "NAMELIST", "QC": "QCLUSTER",
+    "CHS": "CHSTATUS", "LSTR": "LISTENER", "NL": "NAMELIST", "QC": "QCLUSTER",
     "STC": "STGCLASS",
 }  # fmt: skip
-COMMANDS_NOT_SUPPORTED = (("RESET", "QMGR"),)
+COMMANDS_NOT_SUPPORTED = (
+    ("DISPLAY", "SECURITY"), ("REFRESH", "QMGR"), ("RESET", "CHANNEL"), ("RESET", "QMGR"), ("RESOLVE", "CHANNEL"),
+    ("START", "QMGR"), ("STOP", "QMGR"),
+)  # fmt: skip
 """Of a verb and a noun that are both there."""
 KEYWORDS_NOT_SUPPORTED = (
     # of queues
@@ -96,78 +106,27 @@ KEYWORDS_NOT_SUPPORTED = (
     "SSLCRYP", "SSLTASKS", "TCPCHL", "TCPKEEP", "TCPNAME", "TCPSTACK", "TRAXSTR", "TRAXTBL",
 )  # fmt: skip
 
+_SECURITY_KINDS = ("USER", "AUTHINFO", "CHANNEL")
 COMMANDS = {
-    "ALTER": (*QUEUE_KINDS, "PROCESS", "CFSTRUCT", "QMGR"),
+    "ALTER": (*QUEUE_KINDS, "PROCESS", "CFSTRUCT", *_SECURITY_KINDS, "QMGR"),
     "BACKUP": ("CFSTRUCT",),
     "CLEAR": ("QLOCAL",),
-    "DEFINE": (*QUEUE_KINDS, "PROCESS", "CFSTRUCT"),
-    "DELETE": (*QUEUE_KINDS, "PROCESS", "CFSTRUCT"),
-    "DISPLAY": ("QUEUE", *QUEUE_KINDS, "PROCESS", "QMGR", "CFSTRUCT", "CFSTATUS", "GROUP", "QSTATUS", "THREAD"),
+    "DEFINE": (*QUEUE_KINDS, "PROCESS", "CFSTRUCT", *_SECURITY_KINDS),
+    "DELETE": (*QUEUE_KINDS, "PROCESS", "CFSTRUCT", *_SECURITY_KINDS, "AUTHREC"),
+    "DISPLAY": (
+        "QUEUE", *QUEUE_KINDS, "PROCESS", "QMGR", "CFSTRUCT", *_SECURITY_KINDS, "CHLAUTH", "AUTHREC", "ENTAUTH",
+        "CFSTATUS", "GROUP", "QSTATUS", "THREAD",
+    ),
     "MOVE": ("QLOCAL",),
     "RECOVER": ("CFSTRUCT",),
+    "REFRESH": ("SECURITY",),
     "RESET": ("SINK", "CFSTRUCT"),
     "RESOLVE": ("CONSUMER", "INDOUBT"),
-}
+    "SET": ("AUTHREC", "CHLAUTH"),
+    "START": ("CHANNEL",),
+    "STOP": ("CHANNEL",),
+}  # fmt: skip
 
-
-class CommandOption(NamedTuple):
-    """A keyword that is no attribute. `setting` is what it decides; `value` what it means when it stands alone.
-
-    With `words` it takes one of them in parentheses; with neither it takes the name of an object.
-    """
-
-    setting: str
-    value: bool | None = None
-    words: WordChoice | None = None
-
-
-YES_NO = WordChoice({"NO": 0, "YES": 1})
-DEFINE_STRUCTURE_OPTIONS = {
-    "LIKE": CommandOption("LIKE"),
-    "REPLACE": CommandOption("REPLACE", value=True),
-    "NOREPLACE": CommandOption("REPLACE", value=False),
-}
-DISPOSITION_OPTION = {"QSGDISP": CommandOption("QSGDISP", words=OF_OBJECT)}
-ALTER_DISPOSITION_OPTION = {"QSGDISP": CommandOption("QSGDISP", words=TO_ALTER)}
-DEFINE_OPTIONS = {**DEFINE_STRUCTURE_OPTIONS, **DISPOSITION_OPTION}
-ACTION_OPTION = {"ACTION": CommandOption("ACTION", words=WordChoice({"BACKOUT": 0, "COMMIT": 1}))}
-FORCE_OPTION = {"FORCE": CommandOption("FORCE", value=True)}
-IGNORE_STATE_OPTION = {"IGNSTATE": CommandOption("IGNSTATE", words=YES_NO)}
-DELETE_QUEUE_OPTIONS = {
-    "AUTHREC": CommandOption("AUTHREC", words=YES_NO),  # there are no authority records to keep or drop
-    **IGNORE_STATE_OPTION,
-    **DISPOSITION_OPTION,
-}
-DELETE_LOCAL_OPTIONS = {
-    "PURGE": CommandOption("PURGE", value=True),
-    "NOPURGE": CommandOption("PURGE", value=False),
-    **DELETE_QUEUE_OPTIONS,
-}
-OPTIONS: dict[tuple[str, str], dict[str, CommandOption]] = {
-    **{("DEFINE", kind): DEFINE_OPTIONS for kind in (*QUEUE_KINDS, "PROCESS")},
-    ("DEFINE", "CFSTRUCT"): DEFINE_STRUCTURE_OPTIONS,
-    **{("ALTER", kind): {**FORCE_OPTION, **ALTER_DISPOSITION_OPTION} for kind in ("QLOCAL", "QALIAS", "QREMOTE")},
-    ("ALTER", "QMGR"): FORCE_OPTION,
-    ("ALTER", "QMODEL"): ALTER_DISPOSITION_OPTION,
-    ("ALTER", "PROCESS"): ALTER_DISPOSITION_OPTION,
-    ("ALTER", "CFSTRUCT"): {},
-    ("BACKUP", "CFSTRUCT"): {},
-    **{("DELETE", kind): DELETE_QUEUE_OPTIONS for kind in ("QALIAS", "QREMOTE", "QMODEL")},
-    ("DELETE", "QLOCAL"): DELETE_LOCAL_OPTIONS,
-    ("DELETE", "PROCESS"): {**IGNORE_STATE_OPTION, **DISPOSITION_OPTION},
-    ("DELETE", "CFSTRUCT"): IGNORE_STATE_OPTION,
-    ("CLEAR", "QLOCAL"): {"QSGDISP": CommandOption("QSGDISP", words=TO_CLEAR)},
-    ("MOVE", "QLOCAL"): {
-        "QSGDISP": CommandOption("QSGDISP", words=TO_CLEAR),
-        "TOQLOCAL": CommandOption("TOQLOCAL"),
-        "TYPE": CommandOption("TYPE", words=WordChoice({"MOVE": 0, "ADD": 1})),
-    },
-    ("RECOVER", "CFSTRUCT"): {"TYPE": CommandOption("TYPE", words=WordChoice({"NORMAL": 0, "PURGE": 1}))},
-    ("RESET", "SINK"): {},
-    ("RESET", "CFSTRUCT"): {"ACTION": CommandOption("ACTION", words=WordChoice({"FAIL": 1}))},
-    ("RESOLVE", "CONSUMER"): {**ACTION_OPTION, "PINNED": CommandOption("PINNED", words=YES_NO)},
-    ("RESOLVE", "INDOUBT"): {**ACTION_OPTION, "QMNAME": CommandOption("QMNAME")},
-}
 
 # What can follow DISPLAY of a noun, besides the attributes that are to be shown.
 DISPLAY_OPTIONS = {
@@ -175,6 +134,8 @@ DISPLAY_OPTIONS = {
     "PROCESS": ("ALL", "QSGDISP", "WHERE"),
     "QMGR": ("ALL",),
     "CFSTRUCT": ("ALL", "WHERE"),
+    **{noun: ("ALL", *filters, "WHERE") for noun, filters in FILTERS.items()},
+    "ENTAUTH": tuple(ENTITY_RIGHTS_OPTIONS),
     "CFSTATUS": ("ALL", "TYPE", "WHERE"),
     "GROUP": ("ALL", "WHERE"),
     "QSTATUS": ("ALL", "TYPE", "WHERE"),
@@ -182,13 +143,14 @@ DISPLAY_OPTIONS = {
 }
 
 # ZMQSC: verbs by any unambiguous start of three letters or more, the rest as it stands here.
-ZMQSC_VERBS = ("ALTER", "DEFINE", "DELETE", "DISPLAY", "RESET", "RESOLVE")
-ZMQSC_VERBS_NOT_SUPPORTED = ("DBREBUILD", "MIGRATE", "MOVE", "START", "STOP", "SWEEP", "TRACE")
+ZMQSC_VERBS = ("ALTER", "DEFINE", "DELETE", "DISPLAY", "RESET", "RESOLVE", "START", "STOP")
+ZMQSC_VERBS_NOT_SUPPORTED = ("DBREBUILD", "MIGRATE", "MOVE", "SWEEP", "TRACE")
 ZMQSC_NOUNS = {
     "QL": "QLOCAL", "QA": "QALIAS", "QR": "QREMOTE", "PROCESS": "PROCESS", "QMGR": "QMGR",
-    "CONSUMER": "CONSUMER", "INDOUBT": "INDOUBT", "QSTATUS": "QSTATUS", "SINK": "SINK", "THREAD": "THREAD",
+    "CHL": "CHANNEL", "CONSUMER": "CONSUMER", "INDOUBT": "INDOUBT", "QSTATUS": "QSTATUS", "SINK": "SINK",
+    "THREAD": "THREAD",
 }  # fmt: skip
-ZMQSC_NOUNS_NOT_SUPPORTED = ("CHL", "MQP")
+ZMQSC_NOUNS_NOT_SUPPORTED = ("MQP",)
 ZMQSC_KEYWORDS_NOT_SUPPORTED = ("SWEEP",)
 _ALTERABLE = (
     "DEFPSIST", "GET", "MAXDEPTH", "MAXMSGL", "NOTRIGGER", "PROCESS", "PUT", "QDEPTHHI", "SWEEP", "TRIGDATA",
@@ -214,6 +176,9 @@ ZMQSC_KEYWORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("ALTER", "PROCESS"): _PROCESS_KEYWORDS,
     ("DELETE", "PROCESS"): (),
     ("DISPLAY", "PROCESS"): (),
+    ("DISPLAY", "CHL"): (),
+    ("START", "CHL"): (),
+    ("STOP", "CHL"): ("MODE",),
     ("DISPLAY", "QMGR"): (),
     ("DISPLAY", "QSTATUS"): ("TYPE",),
     ("DISPLAY", "THREAD"): ("QMNAME", "TYPE"),
@@ -321,7 +286,7 @@ def _attribute_usage(row: Attribute) -> str:
 def _option_usage(keyword: str, option: CommandOption) -> str:
     if option.value is not None:
         return f"[{keyword}]"
-    return f"[{keyword}({option.words.syntax if option.words else 'name'})]"
+    return f"[{keyword}({option.form.syntax if option.form else 'name'})]"
 
 
 def _zmqsc_usage(text: str) -> str:

@@ -24,7 +24,7 @@ from broker.core.names.definitions import QUEUE_KINDS
 PROGRAM_NAME_LENGTH_MAX = 4
 UNLIMITED_DEPTH = "999999999"
 TRIGGER_TYPES = ("FIRST", "EVERY")
-_STATUS_NOUNS = ("QSTATUS", "THREAD")
+_STATUS_NOUNS = ("CHANNEL", "QSTATUS", "THREAD")
 
 
 def translate(command: Command) -> Command:

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.commands.table.authority_records import AUTHREC
+from broker.commands.table.channel_rules import CHLAUTH
+from broker.commands.table.channels import CHANNEL, CLNTCONN
+from broker.commands.table.forms import WordChoice
+from broker.commands.table.kinds import KINDS
 from broker.commands.table.processes import PROCESS
 from broker.commands.table.queue_managers import QMGR
 from broker.commands.table.queues import QALIAS, QLOCAL, QMODEL, QREMOTE, QUEUE_TYPES
 from broker.commands.table.row import Acts, Attribute, Origin
 from broker.commands.table.structures import CFSTRUCT
+from broker.commands.table.users import AUTHINFO, USER
 from broker.core.names.definitions import Definition
 
 if TYPE_CHECKING:
@@ -30,12 +36,18 @@ TABLE: dict[str, dict[str, Attribute]] = {
         "QMODEL": QMODEL,
         "PROCESS": PROCESS,
         "CFSTRUCT": CFSTRUCT,
+        "USER": USER,
+        "AUTHINFO": AUTHINFO,
+        "CHANNEL": CHANNEL,
+        "CLNTCONN": CLNTCONN,
+        "CHLAUTH": CHLAUTH,
+        "AUTHREC": AUTHREC,
         "QMGR": QMGR,
     }.items()
 }
 
 SELECTORS: dict[str, dict[int, Attribute]] = {
-    kind: {int(row.selector): row for row in rows.values()} for kind, rows in TABLE.items()
+    kind: {int(row.selector): row for row in rows.values() if row.selector is not None} for kind, rows in TABLE.items()
 }
 
 
@@ -44,15 +56,42 @@ def by_selector(kind: str, selector: int) -> Attribute | None:
     return SELECTORS[kind].get(selector)
 
 
-_DEFAULTS: dict[str, Attributes] = {
-    kind: {row.keyword: row.default for row in rows.values() if row.origin in (Origin.GIVEN, Origin.KEPT)}
+_KEPT = (Origin.GIVEN, Origin.KEPT)
+
+
+def type_of(kind: str, attributes: Mapping[str, Value]) -> int:
+    """The type of an object with these attributes, of a kind that has types (`ObjectKind.type`); 0 of others."""
+    keyword = KINDS[kind].type
+    return int(attributes.get(keyword, TABLE[kind][keyword].default)) if keyword else 0
+
+
+def rows_of(kind: str, type: int) -> list[Attribute]:
+    """The attributes of objects of a kind and a type, in their order."""
+    return _ROWS[kind, type]
+
+
+def defaults(kind: str, type: int | None = None) -> Attributes:
+    """The attributes that a definition keeps, with the values they have when nothing is said; `type` is the default one
+    unless it is given.
+    """
+    return dict(_DEFAULTS[kind, type_of(kind, {}) if type is None else type])
+
+
+def _types(kind: str) -> tuple[int, ...]:
+    keyword = KINDS[kind].type
+    form = TABLE[kind][keyword].form if keyword else None
+    return tuple(form.words.values()) if isinstance(form, WordChoice) else (0,)
+
+
+_ROWS: dict[tuple[str, int], list[Attribute]] = {
+    (kind, type): [row for row in rows.values() if row.is_of(type)]
     for kind, rows in TABLE.items()
+    for type in _types(kind)
 }
-
-
-def defaults(kind: str) -> Attributes:
-    """The attributes that a definition keeps, with the values they have when nothing is said."""
-    return dict(_DEFAULTS[kind])
+_DEFAULTS: dict[tuple[str, int], Attributes] = {
+    (kind, type): {row.keyword: row.default_of(type) for row in rows if row.origin in _KEPT}
+    for (kind, type), rows in _ROWS.items()
+}
 
 
 def validate(kind: str, keyword: str, value: Value) -> bool:
@@ -83,12 +122,16 @@ def value_of(row: Attribute, definition: Definition, status: Mapping[str, Value]
     if row.origin is Origin.KIND:
         return QUEUE_TYPES[definition.kind]
     source = status if row.origin is Origin.LIVE else definition.attributes
-    return source.get(row.keyword, row.default)
+    if row.keyword in source:
+        return source[row.keyword]
+    return row.default_of(type_of(definition.kind, definition.attributes)) if row.defaults else row.default
 
 
 def create(kind: str, name: str, now: datetime, **given: Value) -> Definition:
     """A definition with the defaults of the table and what is `given`; for what the queue manager creates, too."""
-    attributes = defaults(kind) | given | _stamps(kind, now, "CR") | _stamps(kind, now, "ALT")
+    type = type_of(kind, given)
+    typed: Attributes = {KINDS[kind].type: type} if type else {}
+    attributes = defaults(kind, type) | given | typed | _stamps(kind, now, "CR") | _stamps(kind, now, "ALT")
     return Definition(kind, name, attributes)
 
 

@@ -1,11 +1,12 @@
 """The objects that a queue manager creates when it is new (semantics 9.6): the default objects, from which DEFINE takes
 what it is not given, and the system queues that programs and tools expect.
 
-Names, kinds and attributes are those of a new queue manager of IBM MQ, with one exception: with the durable defaults
-a queue keeps its messages over a restart unless it is told not to (DEFPSIST(YES)). The queues of functions that this
-queue manager does not have (clusters, publish/subscribe, channels) are there for the programs that open them; nothing
-of its own reads or writes them, but for the two that event messages go to. One is not IBM's, the queue of the audit
-messages with which tools record what administrators have done to messages.
+Names, kinds and attributes are those of a new queue manager of IBM MQ, with two exceptions under the durable defaults:
+a queue keeps its messages over a restart unless it is told not to (DEFPSIST(YES)), and clients prove who they are. The
+queues of functions that this queue manager does not have (clusters, publish/subscribe, channels between queue managers)
+are there for the programs that open them; nothing of its own reads or writes them, but for the two that event messages
+go to. One is not IBM's, the queue of the audit messages with which tools record what administrators have done to
+messages.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from broker.commands.table.attributes import create
+from broker.commands.table.channel_rules import ORDER
 from broker.commands.table.kinds import KINDS
+from broker.core.security.facts import Check, Rule, RuleType, UserSource, rule_key
 from broker.mqi.constants.attribute_values import MQMDS, MQMON, MQREADA, MQTT, MQUS
 from broker.mqi.constants.objects import MQQDT
 from broker.mqi.constants.options import MQOO
@@ -140,11 +143,55 @@ SYSTEM_QUEUES: Final[tuple[tuple[str, str, str, Given], ...]] = (
 """Kind, name, description, and the attributes that are not the kind's factory settings."""
 
 
+ASSERTED: Final = {"CHCKCLNT": Check.REQUIRED_ADMIN.value}
+"""IBM MQ's way to check clients, which believes those that say that they are no administrators."""
+
+CLIENT_CHANNEL: Final = "EVERMQ.SVRCONN"
+"""The channel of clients that name none."""
+
+SYSTEM_CHANNELS: Final = (
+    ("SYSTEM.AUTO.SVRCONN", "channels that are made when clients ask for them"),
+    (CLIENT_CHANNEL, "clients that name no channel"),
+)
+
+_ANYBODY: Given = {"TYPE": RuleType.ADDRESSMAP.value, "ADDRESS": "*"}
+_AS_CHANNEL: Given = {**_ANYBODY, "USERSRC": UserSource.CHANNEL.value}
+_BLOCKED: Given = {"TYPE": RuleType.BLOCKUSER.value}
+
+SYSTEM_RULES: Final[tuple[tuple[str, str, Given], ...]] = (
+    ("*", "no administrators", {**_BLOCKED, "USERLIST": "*MQADMIN"}),
+    ("SYSTEM.*", "nobody by channels of the system", {**_ANYBODY, "USERSRC": UserSource.NOACCESS.value}),
+    ("SYSTEM.ADMIN.SVRCONN", "tools of administrators", _AS_CHANNEL),
+    (CLIENT_CHANNEL, "administrators too", {**_BLOCKED, "USERLIST": "nobody"}),
+    (CLIENT_CHANNEL, "whoever proves who they are", {**_AS_CHANNEL, "CHCKCLNT": Check.REQUIRED.value}),
+)
+"""The channels, the description and the attributes of channel authentication records, the oldest first. The first three
+are IBM MQ's.
+"""
+
+
 def default_objects(now: datetime, *, durable: bool) -> list[Definition]:
-    """Their definitions, created `now`. `durable`: local, alias and remote queues are DEFPSIST(YES) by default."""
-    defaults = [
-        create(kind.noun, kind.template, now, **_PERSISTENT if durable and kind.noun in DURABLE_KINDS else _NOTHING)
+    """Their definitions, created `now`. `durable`: local, alias and remote queues are DEFPSIST(YES) by default, and no
+    client is believed who has not proved who it is.
+    """
+    templates = [
+        create(kind.noun, kind.template, now, **_of_template(kind.noun, durable=durable))
         for kind in KINDS.values()
         if kind.template
     ]
-    return [*defaults, *(create(kind, name, now, DESCR=text, **given) for kind, name, text, given in SYSTEM_QUEUES)]
+    queues = [create(kind, name, now, DESCR=text, **given) for kind, name, text, given in SYSTEM_QUEUES]
+    channels = [create("CHANNEL", name, now, DESCR=text) for name, text in SYSTEM_CHANNELS]
+    rules = [_rule(now, order, *each) for order, each in enumerate(SYSTEM_RULES, 1)]
+    return [*templates, *queues, *channels, *rules]
+
+
+def _of_template(kind: str, *, durable: bool) -> Given:
+    """What a default object has that is not the kind's factory setting."""
+    if kind == "AUTHINFO":
+        return _NOTHING if durable else ASSERTED
+    return _PERSISTENT if durable and kind in DURABLE_KINDS else _NOTHING
+
+
+def _rule(now: datetime, order: int, channels: str, text: str, given: Given) -> Definition:
+    attributes: dict[str, int | str] = {"CHLAUTH": channels, "DESCR": text, **given, ORDER: order}
+    return create("CHLAUTH", rule_key(Rule.of(attributes)), now, **attributes)

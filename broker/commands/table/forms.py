@@ -9,15 +9,36 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from broker.commands import errors
 from broker.mqi.names import NAME_LENGTH, is_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 Value: TypeAlias = int | str
+
+
+class ValueForm(Protocol):
+    """The form of the values of an attribute."""
+
+    def read(self, keyword: str, text: str) -> Value:
+        """The value that a text names, allowed or not. Raises CommandError."""
+
+    def check(self, keyword: str, value: Value) -> None:
+        """Raise CommandError when the value is not allowed."""
+
+    def accepts(self, value: Value) -> bool:
+        """True if an attribute may have this value."""
+
+    def plain(self, value: Value) -> Value:
+        """The value as a person reads it."""
+
+    @property
+    def syntax(self) -> str:
+        """The allowed values in one line."""
+
 
 NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -186,4 +207,68 @@ class Name:
         return f"name of {self.length}"
 
 
-Form: TypeAlias = Integer | WordChoice | Flag | Text | Name
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A text in which `error_in` finds no error, such as a pattern of addresses; the empty string stands for none."""
+
+    length: int
+    error_in: Callable[[str], str | None]
+    syntax: str
+
+    def read(self, keyword: str, text: str) -> str:
+        """The text without the blanks at its end."""
+        return text.rstrip(" ")
+
+    def check(self, keyword: str, value: Value) -> None:
+        """Raise CommandError (AMQ8425E) with the objection, AMQ8413E for the length."""
+        text = str(value)
+        if len(text) > self.length:
+            raise errors.too_long(keyword, self.length, len(text))
+        wrong = self.error_in(text) if text else None
+        if wrong is not None:
+            raise errors.conflict(f"{keyword}({text}): {wrong.rstrip('.')}", syntax_error=True)
+
+    def accepts(self, value: Value) -> bool:
+        """True if an attribute may have this value."""
+        if not isinstance(value, str) or len(value) > self.length:
+            return False
+        return not value or self.error_in(value) is None
+
+    def plain(self, value: Value) -> Value:
+        """The text itself."""
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """Up to `most` values of one form, kept as one text with commas between them."""
+
+    one: ValueForm
+    most: int
+
+    def read(self, keyword: str, text: str) -> str:
+        """The values, each once, without blanks around them."""
+        each = (str(self.one.read(keyword, one.strip(" "))) for one in text.split(",") if one.strip(" "))
+        return ",".join(dict.fromkeys(each))
+
+    def check(self, keyword: str, value: Value) -> None:
+        """Raise CommandError (AMQ8425E) for too many values, or what the form of one raises."""
+        each = str(value).split(",")
+        if len(each) > self.most:
+            raise errors.conflict(f"{keyword} takes up to {self.most} values, not {len(each)}", syntax_error=True)
+        for one in each:
+            self.one.check(keyword, one)
+
+    def accepts(self, value: Value) -> bool:
+        """True if an attribute may have this value."""
+        each = str(value).split(",")
+        return isinstance(value, str) and len(each) <= self.most and all(map(self.one.accepts, each))
+
+    def plain(self, value: Value) -> Value:
+        """The values with commas between them."""
+        return value
+
+    @property
+    def syntax(self) -> str:
+        """The allowed values in one line."""
+        return f"up to {self.most} of: {self.one.syntax}"

@@ -1,6 +1,6 @@
 """The attributes of the queue manager, in the order in which DISPLAY prints them.
 
-Those of functions that this queue manager does not have (clusters, TLS, accounting) are kept and shown only.
+Those of functions that this queue manager does not have (clusters, accounting) are kept and shown only.
 Secrets are not among them: a definition is shown to whoever may display it.
 """
 
@@ -31,6 +31,7 @@ IGQ_AUTHORITIES = {"DEF": 1, "CTX": 2, "ONLYIGQ": 3, "ALTIGQ": 4}  # MQIGQPA
 CAPABILITY = WordChoice({"NO": 0, "YES": 1})
 OFF = {"OFF": 0}
 OWN_CLUSTER_QUEUE_USE = {word: CLUSTER_QUEUE_USE[word] for word in ("LOCAL", "ANY")}
+_BY_TLS = "certificate and key are those of [tls] in broker.toml"
 
 QMGR = (
     Attribute("QMNAME", MQCA.Q_MGR_NAME, Name(), origin=Origin.NAME),
@@ -45,17 +46,17 @@ QMGR = (
     Attribute("ALTDATE", MQCA.ALTERATION_DATE, Text(12), origin=Origin.KEPT),
     Attribute("ALTTIME", MQCA.ALTERATION_TIME, Text(8), origin=Origin.KEPT),
     Attribute("AMQPCAP", MQIA.AMQP_CAPABILITY, CAPABILITY, 0, Origin.KEPT),
-    Attribute("AUTHOREV", MQIA.AUTHORITY_EVENT, EVENT, 0, acts=Acts.NO),
+    Attribute("AUTHOREV", MQIA.AUTHORITY_EVENT, EVENT, 0),
     Attribute("BRIDGEEV", MQIA.BRIDGE_EVENT, EVENT, 0, quiet=True, acts=Acts.NO),
     Attribute("CCSID", MQIA.CODED_CHAR_SET_ID, Integer(1, 65535), UTF_8),
-    Attribute("CERTLABL", MQCA.CERT_LABEL, Text(64), acts=Acts.NO),
+    Attribute("CERTLABL", MQCA.CERT_LABEL, Text(64), acts=Acts.NO, instead=_BY_TLS),
     Attribute("CERTVPOL", MQIA.CERT_VAL_POLICY, WordChoice({"ANY": 0, "RFC5280": 1}), 0, acts=Acts.NO),
     Attribute("CFCONLOS", MQIA.QMGR_CFCONLOS, WordChoice({"TERMINATE": 0, "TOLERATE": 1}), 0, quiet=True),
     Attribute("CHAD", MQIA.CHANNEL_AUTO_DEF, SWITCH, 0, acts=Acts.NO),
     Attribute("CHADEV", MQIA.CHANNEL_AUTO_DEF_EVENT, EVENT, 0, acts=Acts.NO),
     Attribute("CHADEXIT", MQCA.CHANNEL_AUTO_DEF_EXIT, Text(128), acts=Acts.NO),
-    Attribute("CHLEV", MQIA.CHANNEL_EVENT, WordChoice({"DISABLED": 0, "ENABLED": 1, "EXCEPTION": 2}), 0, acts=Acts.NO),
-    Attribute("CHLAUTH", MQIA.CHLAUTH_RECORDS, SWITCH, 1, acts=Acts.NO),
+    Attribute("CHLEV", MQIA.CHANNEL_EVENT, WordChoice({"DISABLED": 0, "ENABLED": 1, "EXCEPTION": 2}), 0),
+    Attribute("CHLAUTH", MQIA.CHLAUTH_RECORDS, SWITCH, 1),
     Attribute("CLWLDATA", MQCA.CLUSTER_WORKLOAD_DATA, Text(32), acts=Acts.NO),
     Attribute("CLWLEXIT", MQCA.CLUSTER_WORKLOAD_EXIT, Text(128), acts=Acts.NO),
     Attribute("CLWLLEN", MQIA.CLUSTER_WORKLOAD_LENGTH, COUNT, 100, acts=Acts.NO),
@@ -65,7 +66,7 @@ QMGR = (
     Attribute("CMDLEVEL", MQIA.COMMAND_LEVEL, COUNT, 940, Origin.KEPT),
     Attribute("COMMANDQ", MQCA.COMMAND_INPUT_Q_NAME, Name(), "SYSTEM.ADMIN.COMMAND.QUEUE", Origin.KEPT),
     Attribute("CONFIGEV", MQIA.CONFIGURATION_EVENT, EVENT, 0, acts=Acts.NO),
-    Attribute("CONNAUTH", MQCA.CONN_AUTH, Name(), "SYSTEM.DEFAULT.AUTHINFO.IDPWOS", acts=Acts.NO),
+    Attribute("CONNAUTH", MQCA.CONN_AUTH, Name(), "SYSTEM.DEFAULT.AUTHINFO.IDPWOS"),
     Attribute("CPILEVEL", MQIA.CPI_LEVEL, COUNT, 100, Origin.KEPT, quiet=True),
     Attribute("CRDATE", MQCA.CREATION_DATE, Text(12), origin=Origin.KEPT),
     Attribute("CRTIME", MQCA.CREATION_TIME, Text(8), origin=Origin.KEPT),
@@ -85,8 +86,8 @@ QMGR = (
     ),
     Attribute("GROUPUR", MQIA.GROUP_UR, SWITCH, 0, quiet=True, acts=Acts.NO),
     Attribute("IGQ", MQIA.INTRA_GROUP_QUEUING, SWITCH, 0, quiet=True),
-    Attribute("IGQAUT", MQIA.IGQ_PUT_AUTHORITY, WordChoice(IGQ_AUTHORITIES), 1, quiet=True, acts=Acts.NO),
-    Attribute("IGQUSER", MQCA.IGQ_USER_ID, Text(12), quiet=True, acts=Acts.NO),
+    Attribute("IGQAUT", MQIA.IGQ_PUT_AUTHORITY, WordChoice(IGQ_AUTHORITIES), 1, quiet=True),
+    Attribute("IGQUSER", MQCA.IGQ_USER_ID, Text(12), quiet=True),
     Attribute("IMGINTVL", MQIA.MEDIA_IMAGE_INTERVAL, Integer(1, 999999999, OFF), 60, acts=Acts.NO),
     Attribute("IMGLOGLN", MQIA.MEDIA_IMAGE_LOG_LENGTH, Integer(1, 999999999, OFF), 0, acts=Acts.NO),
     Attribute("IMGRCOVO", MQIA.MEDIA_IMAGE_RECOVER_OBJ, YES_NO, 1, acts=Acts.NO),
@@ -151,9 +152,9 @@ QMGR = (
         quiet=True,
     ),
     Attribute("SSLCRLNL", MQCA.SSL_CRL_NAMELIST, Name(), acts=Acts.NO),
-    Attribute("SSLEV", MQIA.SSL_EVENT, EVENT, 0, acts=Acts.NO),
+    Attribute("SSLEV", MQIA.SSL_EVENT, EVENT, 0),
     Attribute("SSLFIPS", MQIA.SSL_FIPS_REQUIRED, YES_NO, 0, acts=Acts.NO),
-    Attribute("SSLKEYR", MQCA.SSL_KEY_REPOSITORY, Text(256), acts=Acts.NO),
+    Attribute("SSLKEYR", MQCA.SSL_KEY_REPOSITORY, Text(256), acts=Acts.NO, instead=_BY_TLS),
     Attribute("SSLRKEYC", MQIA.SSL_RESET_COUNT, COUNT, 0, acts=Acts.NO),
     Attribute(
         "STATACLS",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker.commands.table.forms import Integer, Name, Text
 
 if TYPE_CHECKING:
-    from broker.commands.table.forms import Form
+    from broker.commands.table.forms import ValueForm
 
 UNIT_NAME_LENGTH: Final = 128
 """Of the longest name of a prepared unit: SINK/BATCH/PARTITION/ATTEMPT."""
@@ -24,7 +24,7 @@ class StatusFigure(NamedTuple):
     """One figure of a status: its keyword, the form of its values, and what it says."""
 
     keyword: str
-    form: Form
+    form: ValueForm
     reported: str
 
 

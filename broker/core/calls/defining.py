@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgpack
 
 from broker.core.calls import postponing
 from broker.core.message.entry import DAMAGED
 from broker.core.message.rows import ObjectRow, Rows
-from broker.core.names.definitions import SHARED, Define, Definition, Delete
+from broker.core.names.definitions import SHARED, Define, Definition, Delete, Together
 from broker.core.names.dynamic import is_temporary
 from broker.core.names.indirect_queue import INDIRECT_KINDS, IndirectQueue
 from broker.core.names.routes import leads_elsewhere
@@ -38,15 +38,21 @@ if TYPE_CHECKING:
     from broker.core.triggers import Triggers
 
 _DEPTH = MQTT.DEPTH.value
+RECORDS: Final = "AUTHREC"
+SECURITY_SPACES: Final = ("USER", RECORDS, "CHANNEL", "CHLAUTH", "AUTHINFO")
+"""The name spaces of what says who may do what."""
 
 
 def freeze(objects: Objects, change: Change) -> tuple[Change, Rows]:
     """Return the rows of a definition change, and the change to apply once they are durable. (CLEAR is a unit.)"""
+    if isinstance(change, Together):
+        return _freeze_together(objects, change)
     if isinstance(change, Delete):
         queue = objects.own_queue(change.name) if change.space == "QUEUE" else None
         gone = [entry.id for entry in queue.shelf.entries.values() if entry.persistence] if queue else []
         freed = queue.keys.stored() if queue is not None and queue.keys is not None else []
-        return change, Rows(removals=gone, dropped=[(change.space, change.name)], freed=freed)
+        dropped = [(change.space, change.name), *((RECORDS, key) for key in change.records)]
+        return change, Rows(removals=gone, dropped=dropped, freed=freed)
     assert isinstance(change, Define)
     definition = change.definition
     queue = objects.own_queue(definition.name) if definition.space == "QUEUE" else None
@@ -65,8 +71,24 @@ def freeze(objects: Objects, change: Change) -> tuple[Change, Rows]:
     return change, Rows(objects=[row])
 
 
+def _freeze_together(objects: Objects, change: Together) -> tuple[Together, Rows]:
+    """The rows of all changes of one transaction."""
+    frozen = []
+    written = Rows()
+    for each in change.changes:
+        one, rows = freeze(objects, each)
+        assert isinstance(one, Define | Delete)
+        frozen.append(one)
+        written.extend(rows)
+    return Together(tuple(frozen)), written
+
+
 def apply(objects: Objects, triggers: Triggers, change: Change, tick: float = 0.0) -> None:
     """Let a change of definitions take effect, now that it is durable."""
+    if isinstance(change, Together):
+        for each in change.changes:
+            apply(objects, triggers, each, tick)
+        return
     objects.changes += 1
     if isinstance(change, Define):
         _define(objects, triggers, change, tick)
@@ -105,7 +127,14 @@ def clear(manager: Manager, queue: LocalQueue, count: int) -> Unit:
 
 
 def delete(objects: Objects, triggers: Triggers, change: Delete) -> None:
-    """Forget an object. Handles that are still open on a queue find it deleted (Q_DELETED, 2052)."""
+    """Forget an object, with its authority records. Handles that are still open on a queue find it deleted (Q_DELETED,
+    2052).
+    """
+    for key in change.records:
+        _forget(objects, RECORDS, key)
+    if change.space in SECURITY_SPACES:
+        _forget(objects, change.space, change.name)
+        return
     queue = _taken_out(objects, change)
     if queue is not None:
         queue.deleted = True
@@ -128,6 +157,7 @@ def _taken_out(objects: Objects, change: Delete) -> LocalQueue | None:
     objects.definitions.pop(key, None)
     if change.space == "PROCESS":
         objects.processes.pop(change.name, None)
+    if change.space != "QUEUE":
         return None
     objects.indirect_queues.pop(change.name, None)
     queue = objects.queues.pop(change.name, None)
@@ -185,6 +215,8 @@ def _define(objects: Objects, triggers: Triggers, change: Define, tick: float = 
     elif definition.kind == "PROCESS":
         objects.processes[definition.name] = definition
         triggers.post()
+    elif definition.space in SECURITY_SPACES:
+        _know(objects, definition)
     elif definition.kind in INDIRECT_KINDS:
         _define_indirect(objects, definition)
     elif queue is not None:
@@ -193,6 +225,31 @@ def _define(objects: Objects, triggers: Triggers, change: Define, tick: float = 
         queue = LocalQueue(definition, change.number, objects.ids, objects.effects)
         objects.queues[definition.name] = queue
         triggers.define(queue)
+
+
+def _know(objects: Objects, definition: Definition) -> None:
+    """Take in the definition of a user, a record, a channel, a rule or authentication information."""
+    if definition.space == RECORDS:
+        objects.records.setdefault(_subject(definition), {})[definition.name] = definition
+    objects.authority.define(definition.space, definition.name, definition.attributes)
+
+
+def _forget(objects: Objects, space: str, name: str) -> None:
+    """One of these is gone."""
+    definition = objects.definitions.pop((space, name), None)
+    if space == "CHANNEL":
+        objects.stopped_channels.discard(name)
+    if definition is not None and space == RECORDS:
+        subject = _subject(definition)
+        objects.records[subject].pop(name, None)
+        if not objects.records[subject]:
+            del objects.records[subject]
+    objects.authority.delete(space, name)
+
+
+def _subject(record: Definition) -> tuple[int, str]:
+    """The type of object and the profile that an authority record is about."""
+    return int(record.attributes["OBJTYPE"]), str(record.attributes["PROFILE"])
 
 
 def _define_manager(objects: Objects, definition: Definition) -> None:

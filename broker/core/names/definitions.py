@@ -85,6 +85,7 @@ class Delete:
     disposition: int = OWN
     purge: bool = False
     closing: bool = False
+    records: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,4 +101,12 @@ class Clear:
         return "QUEUE"
 
 
-Change: TypeAlias = Define | Delete | Clear
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Changes that are one transaction: all are made, or none is. Local queues are not deleted so."""
+
+    changes: tuple[Define | Delete, ...]
+
+
+SingleChange: TypeAlias = Define | Delete | Clear
+Change: TypeAlias = SingleChange | Together

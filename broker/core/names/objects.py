@@ -52,6 +52,8 @@ class Objects:
         self.indirect_queues: dict[str, IndirectQueue] = {}
         self.processes: dict[str, Definition] = {}
         self.authority = Authority()
+        self.records: dict[tuple[int, str], dict[str, Definition]] = {}  # of authority, by type of object and profile
+        self.stopped_channels: set[str] = set()  # by STOP CHANNEL: nobody comes in by them
         self.group: SharingGroup | None = None  # of a queue manager that is a member of one
         self.changes = 0  # of definitions: what was found out about one may not hold any more
         self.ids = ids

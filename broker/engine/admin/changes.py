@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.core.names.definitions import Clear, Define, Delete
+from broker.core.names.definitions import Clear, Define, Delete, Together
 from broker.engine.admin.clearing import RUN_LENGTH, Clearing
 from broker.engine.mistakes import mistake
 
@@ -26,15 +26,20 @@ class Changes:
     def make(self, change: Change, then: Done) -> None:
         """Make a change of definitions durable, apply it, then call `then`."""
         sharing = self._context.sharing
-        if sharing is not None and sharing.repository.owns(change):
+        if isinstance(change, Together):
+            self._submit(change, then)
+        elif sharing is not None and sharing.repository.owns(change):
             sharing.repository.change(change, then)
         elif isinstance(change, Clear):
             self._clear(self._core.objects.queues[change.name], partial(self._apply, change, then))
         elif isinstance(change, Delete) and change.space == "QUEUE" and change.name in self._core.objects.queues:
             self._delete(self._core.objects.queues[change.name], change, then)
         else:
-            change, rows = self._core.freeze(change)
-            self._context.journal.submit(rows, partial(self._apply, change, then))
+            self._submit(change, then)
+
+    def _submit(self, change: Change, then: Done) -> None:
+        change, rows = self._core.freeze(change)
+        self._context.journal.submit(rows, partial(self._apply, change, then))
 
     def _apply(self, change: Change, then: Done, error: Exception | None) -> None:
         """A change of definitions is durable, or could not be made so."""

@@ -16,10 +16,11 @@ from broker.commands import errors
 from broker.commands.errors import CommandError
 from broker.commands.interpreter import CommandOutcome, begin, refused
 from broker.commands.language import script
-from broker.commands.requests import DECISIONS, GROUP_REQUESTS, ScopedRequest
+from broker.commands.requests import DECISIONS, GROUP_REQUESTS, SECURITY_REQUESTS, ScopedRequest
 from broker.core.security.rights import Right
 from broker.engine.admin.group_commands import refusal_of
 from broker.engine.admin.scripts import Unread
+from broker.engine.admin.security_commands import SecurityCommands
 from broker.engine.jobs.awaits import PAUSE, Changed
 from broker.engine.jobs.group_awaits import Asked, refreshed
 from broker.engine.mistakes import mistake
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from broker.commands.interpreter import Parts
-    from broker.commands.requests import Decision, GroupRequest
+    from broker.commands.requests import Decision, GroupRequest, SecurityRequest
     from broker.core.queues.handles import Hconn
     from broker.engine.admin.decisions import Decisions
     from broker.engine.admin.objects import LiveCatalog
@@ -51,6 +52,7 @@ class CommandServer:
         self._clock = context.clock
         self._catalog = catalog
         self._decisions = decisions
+        self.security = SecurityCommands(context.core.objects)
         self._script_bytes = script_bytes
 
     def check(self, text: str, hconn: Hconn) -> None:
@@ -124,6 +126,10 @@ class CommandServer:
             reply = await self._decide(begun)
             call.add(reply)
             return reply.ok
+        if isinstance(begun, SECURITY_REQUESTS):
+            reply = self._secure(begun)
+            call.add(reply)
+            return reply.ok
         if isinstance(begun, (ScopedRequest, *GROUP_REQUESTS)):
             return await self._ask_group(begun, call)
         return await self._show(begun, call)
@@ -167,6 +173,12 @@ class CommandServer:
         for reply in replies:
             call.add(reply)
         return all(reply.ok for reply in replies)
+
+    def _secure(self, request: SecurityRequest) -> CommandReply:
+        try:
+            return self.security.carry_out(request)
+        except CommandError as error:
+            return refused(error)
 
     async def _decide(self, decision: Decision) -> CommandReply:
         try:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from broker.commands.catalog import Catalog
     from broker.core.manager import Manager
     from broker.core.queues.handles import Handle
+    from broker.core.security.facts import User
 
 _SET_ERRORS = {
     "TRIGGER": MQRC.TRIGGER_CONTROL_ERROR,
@@ -67,6 +68,13 @@ class LiveCatalog:
         known = {**self._objects.definitions, **self._objects.group_definitions}
         names = [name for held, name in known if held == space]
         return sorted(names)
+
+    @property
+    def users(self) -> Mapping[str, User]:
+        return self._objects.authority.users
+
+    def records(self, object_type: int, profile: str) -> Mapping[str, Definition]:
+        return self._objects.records.get((object_type, profile), {})
 
     def status(self, definition: Definition) -> Mapping[str, int | str]:
         if definition.space == "QMGR":

@@ -24,7 +24,7 @@ from broker.sharing.database.errors import OvertakenError, StaleError
 
 if TYPE_CHECKING:
     from broker.core.manager import Manager
-    from broker.core.names.definitions import Change
+    from broker.core.names.definitions import SingleChange
     from broker.engine.shared_queues import GroupWork
     from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
@@ -208,15 +208,15 @@ class Repository:
 
     # Changing
 
-    def owns(self, change: Change) -> bool:
+    def owns(self, change: SingleChange) -> bool:
         """True if a change is one of the repository."""
         return _key(change).disposition in _WORDS
 
-    def _known_of(self, change: Change) -> Known:
+    def _known_of(self, change: SingleChange) -> Known:
         """Return the definition from which a change is made."""
         return self._known.get(_key(change), _NOTHING)
 
-    def change(self, change: Change, then: Done) -> None:
+    def change(self, change: SingleChange, then: Done) -> None:
         before = self._known_of(change)
 
         async def work() -> None:
@@ -226,7 +226,7 @@ class Repository:
 
         self._member.ask(work, "a change of shared definitions", then)
 
-    async def _make(self, change: Change, before: Known) -> None:
+    async def _make(self, change: SingleChange, before: Known) -> None:
         """Make a change of what was `before`, and let it take effect here.
 
         Raises OBJECT_ALREADY_EXISTS (2100), UNKNOWN_OBJECT_NAME (2085), OBJECT_IN_USE (2042), Q_NOT_EMPTY (2055),
@@ -244,7 +244,7 @@ class Repository:
                     return
         raise MQError(MQRC.OBJECT_CHANGED, f"{_key(change).name} is being changed by other members: try again")
 
-    async def _write(self, change: Change, before: Known) -> None:
+    async def _write(self, change: SingleChange, before: Known) -> None:
         key = _key(change)
         if isinstance(change, Define):
             definition = _without_version(change.definition)
@@ -266,7 +266,7 @@ class Repository:
             self._core.objects.shared_queues[key.name].depth = 0
 
 
-def _key(change: Change) -> Key:
+def _key(change: SingleChange) -> Key:
     if isinstance(change, Define):
         definition = change.definition
         return Key(GROUP if definition.kind == _STRUCTURE else definition.disposition, definition.space, change.name)
@@ -278,7 +278,7 @@ def _without_version(definition: Definition) -> Definition:
     return Definition(definition.kind, definition.name, attributes)
 
 
-def _made_of(change: Change, before: Definition | None, now: Known) -> Change:
+def _made_of(change: SingleChange, before: Definition | None, now: Known) -> SingleChange:
     """The same change of what another member has made of it meanwhile. Raises OBJECT_ALREADY_EXISTS (2100),
     UNKNOWN_OBJECT_NAME (2085).
     """

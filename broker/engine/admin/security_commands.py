@@ -1,0 +1,102 @@
+"""START and STOP CHANNEL, REFRESH SECURITY, DISPLAY ENTAUTH: what is asked of the judge and of channels that run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.commands import errors
+from broker.commands.display import layout
+from broker.commands.requests import (
+    EntityRightsRequest,
+    RefreshSecurityRequest,
+    RunCheckRequest,
+    StartChannelRequest,
+    StopChannelRequest,
+)
+from broker.commands.table.authority_records import ENTITY_TYPES, OBJECT_TYPES, RightSet
+from broker.commands.table.channels import CHANNEL_TYPES
+from broker.core.security.facts import SELF, SERVER_CONNECTION, Principal
+from broker.core.security.rights import Q_MGR, Right, all_of
+from broker.mqi.replies import CommandReply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker.commands.requests import SecurityRequest
+    from broker.core.names.objects import Objects
+
+_TYPE_WORDS: Final = {number: word for word, number in OBJECT_TYPES.items()}
+_CHANNEL_WORDS: Final = {number: word for word, number in CHANNEL_TYPES.items()}
+_ENTITY_WORDS: Final = {number: word for word, number in ENTITY_TYPES.items()}
+
+
+class SecurityCommands:
+    """Carries out requests about security. `followers` are called with each that was accepted: a server ends the lines
+    of a channel that is stopped, and loads its certificates anew.
+    """
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self.followers: list[Callable[[SecurityRequest], None]] = []
+
+    def carry_out(self, request: SecurityRequest) -> CommandReply:
+        """The reply to a request. Raises CommandError."""
+        match request:
+            case StartChannelRequest(name):
+                self._check_channel(name, "START")
+                self._objects.stopped_channels.discard(name)
+                reply = _reply("AMQ8018I", "Start IBM MQ channel accepted")
+            case StopChannelRequest(name):
+                self._check_channel(name, "STOP")
+                if request.status == "STOPPED" and not request.address:
+                    self._objects.stopped_channels.add(name)
+                reply = _reply("AMQ8019I", "Stop IBM MQ channel accepted")
+            case RefreshSecurityRequest():
+                self._objects.authority.refresh()
+                reply = _reply("AMQ8560I", "IBM MQ security cache refreshed")
+            case EntityRightsRequest():
+                return self._rights(request)
+            case RunCheckRequest():
+                raise errors.not_supported("DISPLAY CHLAUTH MATCH(RUNCHECK)")
+        for follow in self.followers:
+            follow(request)
+        return reply
+
+    def _check_channel(self, name: str, verb: str) -> None:
+        """Refuse a channel that is not there, and one by which nothing runs."""
+        channel = self._objects.own("CHANNEL", name)
+        if channel is None:
+            raise errors.not_found(name)
+        type = int(channel.attributes["CHLTYPE"])
+        if type != SERVER_CONNECTION:
+            raise errors.not_supported(f"{verb} CHANNEL of CHLTYPE({_CHANNEL_WORDS[type]})")
+
+    def _rights(self, request: EntityRightsRequest) -> CommandReply:
+        """The rights of an entity by all records that count for it."""
+        (kind, entity), type, name = request.entity, request.object_type, request.name
+        if type == Q_MGR and name not in (SELF, self._objects.definition.name):
+            raise errors.not_found(name)
+        name = SELF if type == Q_MGR else name
+        authority = self._objects.authority
+        if kind is Principal.USER:
+            rights = authority.rights(entity, type, name)
+            if authority.is_administrator(entity):
+                rights = all_of(type) | Right.CRT
+        else:
+            record = authority.record_for(kind, entity, type, name)
+            rights = Right.NONE if record is None else record.rights
+        shown: dict[str, int | str | bool] = {
+            "OBJNAME": self._objects.definition.name if type == Q_MGR else name,
+            "ENTITY": entity,
+            "ENTTYPE": _ENTITY_WORDS[kind],
+            "OBJTYPE": _TYPE_WORDS[type],
+            "AUTHLIST": RightSet().plain(int(rights)),
+        }
+        text = layout(
+            "AMQ8866I: Display entity authority details.", (f"{key}({value})" for key, value in shown.items())
+        )
+        return CommandReply(code="AMQ8866I", text=text, attributes=(shown,))
+
+
+def _reply(code: str, what: str) -> CommandReply:
+    return CommandReply(code=code, text=f"{code}: {what}.")
