@@ -58,6 +58,23 @@ it can still write. `RESOLVE INDOUBT(name) ACTION(BACKOUT)` discards a prepared 
 `RESET SINK(name)` forgets what a sink has published last and for which query, and discards its units, so that another
 query can use it.
 
+`DEFINE USER('alice') GROUPS('app')` makes a user; names of users and groups have 1 to 12 characters from A-Z a-z 0-9
+. _ -, and keep their case only in quotes. PASSWORD takes the hash of a password, which `evermq user password` makes,
+and never a password; it is shown as SET or NONE. LIKE does not copy it, and REPLACE without it keeps it. `SET AUTHREC
+PROFILE('APP.**') OBJTYPE(QUEUE) GROUP('app') AUTHADD(GET,PUT)` adds rights to the record of each PRINCIPAL and GROUP
+that is named, AUTHRMV removes some: all records of a command, or none. ALL, ALLMQI and ALLADM mean the rights that
+the type of object has. A record that has lost its last right stays, `DELETE AUTHREC` deletes it. The profile of the
+queue manager can be left out; `@class` with CRT is for who may create objects of a type. What does not exist yet may
+be given rights, and the reply says so (`EMQ0023W`). `DISPLAY AUTHREC` chooses by PROFILE, OBJTYPE, PRINCIPAL or
+GROUP, and by MATCH(PROFILE), EXACT, or MEMBERSHIP, which adds the groups of a user; `DISPLAY ENTAUTH` shows what all
+records together give. `DELETE` of an object deletes the records of its exact name too, unless AUTHREC(NO) is given.
+
+`DEFINE CHANNEL` needs CHLTYPE, `DEFINE AUTHINFO` AUTHTYPE: they decide which attributes the object has. Channels of
+CHLTYPE(CLNTCONN) have names of their own. `SET CHLAUTH` makes the records by which channels let in: ACTION(ADD) a new
+one, or one more user or address in the list of a BLOCKUSER or BLOCKADDR; REPLACE, REMOVE and REMOVEALL as in IBM MQ.
+`DISPLAY CHLAUTH` takes asterisks anywhere in the name, MATCH(EXACT) takes none for a pattern, and MATCH(ALL) shows
+the records of wider profiles too.
+
 In the tables below, MQSET marks what that call may change. A quiet attribute is left out by `DISPLAY ALL` while it has
 its default, and printed when it is named.
 
@@ -72,7 +89,7 @@ that is not `ok`, and those behind it are run all the same. `mqsc(text, check=Tr
 raises `CommandFailedError`, an `MQError` that has the `replies` so far. The startup files of the daemon are run so: the
 error names file, line and command, and says how many commands before it took effect and stay.
 
-A verb, an object or a keyword that IBM MQ knows and EverMQ does not is answered `EMQ0001E: START CHANNEL is not
+A verb, an object or a keyword that IBM MQ knows and EverMQ does not is answered `EMQ0001E: START LISTENER is not
 supported by EverMQ.`, which is no syntax error; a mistyped one with the nearest right one. Message ids that begin with
 AMQ are IBM MQ's, those with EMQ have no like there.
 """

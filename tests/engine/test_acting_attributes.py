@@ -296,8 +296,8 @@ IN_A_GROUP = {
 """Those that make a difference only to members of a queue-sharing group: `tests/sharing/` tells of it."""
 OF_SECURITY = ("USER", "AUTHINFO", "CHANNEL", "CLNTCONN", "CHLAUTH")
 JUDGED = ("AUTHOREV", "CHLEV", "CHLAUTH", "CONNAUTH", "IGQAUT", "IGQUSER", "SSLEV")
-"""Kinds, and attributes of the queue manager, that make a difference to who is let in and what they may do: the tests of
-`core/security` and of the server tell of it.
+"""Kinds, and attributes of the queue manager, that make a difference to who is let in and what they may do: the tests
+of `core/security` and of the server tell of it.
 """
 ACTING = [
     (kind, row.keyword)
