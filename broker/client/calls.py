@@ -197,7 +197,7 @@ class RemoteConnect(RemoteCall[Port]):
     __slots__ = ()
 
     def result_of(self, frame: Frame) -> RemotePort:
-        self.port.q_mgr_name = verbs.result(self.verb, frame)
+        self.port.q_mgr_name, self.port.seconds_left = verbs.result(self.verb, frame)
         return self.port
 
     def failed(self, error: MQError) -> None:
@@ -212,6 +212,10 @@ class RemoteDeliveryConnect(RemoteConnect):
     """DELIVERY_CONNECT. Its conversation ends with its delivery, and not before."""
 
     __slots__ = ()
+
+    def result_of(self, frame: Frame) -> RemotePort:
+        self.port.q_mgr_name = verbs.result(self.verb, frame)
+        return self.port
 
     def unclaimed(self, result: Port) -> None:
         """It stays, for who asks for it again."""

@@ -169,6 +169,9 @@ class Conversation(ClaimCalls, DeliveryCalls, SinkCalls, Port):
     def serialize(self, options: int, tag: bytes) -> Call[int]:
         return self.call_order.in_order(Call(), partial(tags.serialize, self), options, tag)
 
+    def authenticate(self, kind: int, secret: bytes) -> Call[float]:
+        return self.call_order.in_order(Call(), slow_calls.authenticate, kind, secret)
+
     def begin(self) -> Call[int]:
         return self.call_order.in_order(Call(), self.unit_of_work.begin)
 

@@ -6,6 +6,7 @@ Those about deliveries are in `broker.interface.handlers.delivery_answers`, thos
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.mqi.reasons import MQCC
@@ -13,6 +14,15 @@ from broker.mqi.reasons import MQCC
 if TYPE_CHECKING:
     from broker.mqi.errors import MQError
     from broker.mqi.structures import ResponseRecord
+
+
+class Connected(NamedTuple):
+    """The queue manager that a program has connected to. `seconds_left` is the time until the token or the certificate
+    that has proved its user ends; infinity if nothing ends.
+    """
+
+    q_mgr_name: str
+    seconds_left: float = inf
 
 
 class Distribution(NamedTuple):

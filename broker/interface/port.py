@@ -250,6 +250,12 @@ class Port(ClaimPort, DeliveryPort):
         """
         return self.forward("serialize", options, tag)
 
+    def authenticate(self, kind: int, secret: bytes) -> Call[float]:
+        """Prove the user once more, with a secret of this CredentialKind, before the last proof ends: the seconds until
+        this one ends, infinity if it does not. NOT_AUTHORIZED (2035): the last one holds until it ends.
+        """
+        return self.forward("authenticate", kind, secret)
+
     def begin(self) -> Call[int]:
         """MQBEGIN. Raises UOW_IN_PROGRESS (2128)."""
         return self.forward("begin")

@@ -6,6 +6,9 @@ from typing import Final
 NAME_LENGTH: Final = 48
 """The most characters in the name of an object (MQ_Q_NAME_LENGTH and its kin)."""
 
+CHANNEL_NAME_LENGTH: Final = 20
+"""The most characters in the name of a channel (MQ_CHANNEL_NAME_LENGTH)."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9./_%]+")
 
 

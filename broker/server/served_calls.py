@@ -10,10 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.engine.calls.answers import refusal
+from broker.engine.credentials import check_credentials
 from broker.engine.mistakes import mistake
+from broker.interface.answers import Connected
 from broker.interface.port import behind_stopped
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
+from broker.mqi.security_parameters import NO_SECURITY_PARAMETERS
 from broker.server.request import KNOWN_BYTES, WAITING, PendingCall, script_of, weight_of
 from broker.wire import answers, arguments, verbs
 from broker.wire.frames import Frame, Verb, WireError
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from broker.engine.jobs.slices import Work
     from broker.interface.answers import PlacedMany
     from broker.interface.port import Call
+    from broker.mqi.security_parameters import SecurityParameters
     from broker.server.session import Session
 
 CALLS_MAX: Final = 100_000
@@ -127,11 +131,11 @@ class ServedCalls:
         verb, conversation, number = frame[:3]
         try:
             self._check_number(number)
-            self._converse(conversation, **verbs.BY_VERB[verb].arguments(frame))
+            connected = self._converse(conversation, **verbs.BY_VERB[verb].arguments(frame))
         except MQError as error:
             self._session.replies.send(Verb.FAILED, conversation, number, *answers.error_fields(error))
         else:
-            self._session.replies.send(Verb.ANSWER, conversation, number, self._manager.name)
+            self._session.replies.send(Verb.ANSWER, conversation, number, *verbs.BY_VERB[verb].result.items(connected))
 
     def delivery_connect(self, frame: Frame) -> None:
         """The connection of a delivery: a conversation from when the call is answered, until the delivery ends."""
@@ -160,13 +164,22 @@ class ServedCalls:
         self._flow.add(request.weight)
         call.notify = partial(self._session.replies.finished, request)
 
-    def _converse(self, conversation: int, q_mgr_name: str, appl_name: str, user: str) -> None:
+    def _converse(
+        self,
+        conversation: int,
+        q_mgr_name: str,
+        appl_name: str,
+        user: str,
+        security: SecurityParameters = NO_SECURITY_PARAMETERS,
+    ) -> Connected:
         self._check_conversation(conversation)
         self._manager.check_named(q_mgr_name)
+        seconds_left = check_credentials(security.kind, security.secret)
         port = self.ports[conversation] = self._manager.converse(
             appl_name=appl_name, user=user, channel=self._session.peer, room=self._flow
         )
         port.process = self._session.process
+        return Connected(self._manager.name, seconds_left)
 
     def _check_conversation(self, conversation: int) -> None:
         if conversation == 0 or conversation in self.ports or conversation in self._connecting:

@@ -57,7 +57,8 @@ class Verb(IntEnum):
     REFUSED = 3  # reason code, text for people; the line ends here
     HEARTBEAT = 4  # nothing: the sender is alive
 
-    CONNECT = 16  # queue manager name or "", application name, user -> queue manager name
+    CONNECT = 16  # queue manager name or "", application name, user; channel or "", kind of the secret, secret, or
+    # nothing of these three -> queue manager name, and the seconds until what has proved the user ends, if it does
     DISCONNECT = 17  # whether to commit -> reason
     OPEN = 18  # object descriptor, options -> the fields of Opened
     CLOSE = 19  # handle, options -> reason
@@ -113,6 +114,7 @@ class Verb(IntEnum):
     DELIVERY_CONNECT = 62  # conversation, delivery, application name -> queue manager name; that of the frame is a new
     # one, which ends when the delivery is settled
     SERIALIZE = 63  # MQCNO options, connection tag -> 0
+    AUTHENTICATE = 69  # kind of the secret, secret -> seconds: a later proof of the user of the line, and until it ends
     BROWSE_CUTS = 57  # queue name; arrival numbers: after, last; messages, bytes -> the cuts, as those of PIN
 
     TAKEN = 48  # numbers of GETs, GET_MANYs and TAKEs whose answers have reached the program; conversation 0, call 0
@@ -129,9 +131,6 @@ class Verb(IntEnum):
 
 ANSWERS: Final = frozenset({Verb.ANSWER, Verb.FAILED, Verb.CANCELLED, Verb.ENDED, Verb.REPLIES})
 """The verbs with which the queue manager answers."""
-
-CALLS: Final = frozenset(verb for verb in Verb if verb >= Verb.CONNECT) - ANSWERS - {Verb.TAKEN, Verb.CANCEL}
-"""The verbs that a program calls the queue manager with."""
 
 IDS_MAX: Final = 500
 """The most numbers in one TAKEN, TRIGGER_DONE or TRIGGER_RETURN, and the most tokens in one GIVE_BACK; a longer list is

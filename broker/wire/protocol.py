@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgpack
 
 from broker.wire.foreign import foreign
-from broker.wire.frames import ANSWERS, CALL_MAX, CALLS, CONVERSATION_MAX, FRAME_BYTES, Frame, Verb, WireError
+from broker.wire.frames import ANSWERS, CALL_MAX, CONVERSATION_MAX, FRAME_BYTES, Frame, Verb, WireError
 from broker.wire.unpacking import PARTS_BYTES_MAX, Payload, unpack, unpack_careful, unpack_short
+from broker.wire.verbs import CALLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

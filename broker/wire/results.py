@@ -5,10 +5,12 @@ A client trusts its queue manager with the values in an answer, not with their n
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from broker.interface.answers import (
     NO_LIST,
+    Connected,
     Distribution,
     GetAnswer,
     Opened,
@@ -71,7 +73,19 @@ _list: Final = _only(list)
 _bytes: Final = _only(bytes)
 
 NUMBER: Final = Result(_single, _only(int))
-NAME: Final = Result(_single, _only(str))
+SECONDS: Final = Result(_single, _only(float))
+
+_text: Final = _only(str)
+_seconds: Final = _only(float)
+
+
+def _connected(items: Frame) -> Connected:
+    """What a later version may add is ignored."""
+    q_mgr_name, *rest = items
+    return Connected(_text([q_mgr_name]), _seconds(rest[:1]) if rest else inf)
+
+
+CONNECTED: Final = Result(lambda connected: connected[:1] if connected.seconds_left == inf else connected, _connected)
 PORT: Final = Result(lambda port: (port.q_mgr_name,), _only(str))
 COLUMNS: Final = Result(_single, _bytes, len)
 FIGURES: Final = Result(_single, _only(dict), lambda figures: 1024 * len(figures.get("queues", ())))

@@ -11,6 +11,7 @@ import struct
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from broker.interface.claims.claims import BrowseSelection, ConsumerState, Publication, Registration, Staged, UnitName
@@ -18,8 +19,9 @@ from broker.interface.handlers.delivery_answers import ServeAnswer
 from broker.mqi.checks import PADDING
 from broker.mqi.delivery_fields import NO_EXTRAS
 from broker.mqi.errors import MQError
-from broker.mqi.names import NAME_LENGTH
+from broker.mqi.names import CHANNEL_NAME_LENGTH, NAME_LENGTH
 from broker.mqi.reasons import MQRC
+from broker.mqi.security_parameters import NO_SECURITY_PARAMETERS, CredentialKind, SecurityParameters
 from broker.wire import arguments, claims, results
 from broker.wire.arguments import DATA, HANDLE
 from broker.wire.delivery_wire import put_extras, service_options, settle
@@ -37,7 +39,7 @@ from broker.wire.fields import (
     read,
 )
 from broker.wire.frames import Frame, Verb, WireError
-from broker.wire.results import COLUMNS, CUTS, NAME, NUMBER, Result, record
+from broker.wire.results import COLUMNS, CUTS, NUMBER, Result, record
 from broker.wire.structures import (
     descriptor,
     get_options,
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
 _TAKE_MAX: Final = 10_000
 _UUID_MAX: Final = 64
 _QUERY_MAX: Final = 1024
+_SECRET_MAX: Final = 64 * 1024
 
 
 class VerbKind(Enum):
@@ -187,6 +190,20 @@ _Q_MGR_NAME: Final = Field(
 )
 _APPL_NAME: Final = Field("appl_name", str, "the name of the application", high=LABEL_MAX)
 _USER: Final = Field("user", str, "the name of the user", high=LABEL_MAX)
+_CHANNEL: Final = Field(
+    "channel", str, "the name of the channel", MQRC.UNKNOWN_CHANNEL_NAME, high=CHANNEL_NAME_LENGTH, make=_unpadded
+)
+_CREDENTIALS: Final = (
+    Field("kind", int, "the kind of the secret", high=max(CredentialKind)),
+    Field("secret", bytes, "the secret", MQRC.NOT_AUTHORIZED, high=_SECRET_MAX),
+)
+_SECURITY: Final = Field(
+    "security",
+    make=SecurityParameters,
+    pack=attrgetter("channel", "kind", "secret"),
+    parts=(_CHANNEL, *_CREDENTIALS),
+    default=NO_SECURITY_PARAMETERS,
+)
 
 _OD: Final = Field("descriptor", make=object_descriptor, pack=object_fields)
 _MD: Final = Field("md", make=descriptor, pack=packed_descriptor)
@@ -243,7 +260,7 @@ _LEASES: Final = Field("limit", int, "the limit", low=LONG_MIN, high=LONG_MAX, m
 
 
 ROWS: Final = (
-    VerbRow(Verb.CONNECT, "connect", (_Q_MGR_NAME, _APPL_NAME, _USER), NAME),
+    VerbRow(Verb.CONNECT, "connect", (_Q_MGR_NAME, _APPL_NAME, _USER, _SECURITY), results.CONNECTED),
     VerbRow(Verb.DISCONNECT, "disconnect", (flag("commit", "whether to commit"),), NUMBER),
     VerbRow(Verb.OPEN, "open", (_OD, Field("options")), results.OPENED),
     VerbRow(Verb.CLOSE, "close", (HANDLE, Field("options")), NUMBER),
@@ -288,9 +305,13 @@ ROWS: Final = (
     VerbRow(Verb.SETTLE, "settle_deliveries", (), results.SETTLED, by_hand=settle),
     VerbRow(Verb.DELIVERY_CONNECT, "delivery_connection", (_TAKER, _DELIVERY, _APPL_NAME), results.PORT),
     VerbRow(Verb.SERIALIZE, "serialize", (_OPTIONS, _TAG), NUMBER),
+    VerbRow(Verb.AUTHENTICATE, "authenticate", _CREDENTIALS, results.SECONDS),
 )
 
 BY_NAME: Final = {row.name: row for row in ROWS}
 BY_VERB: Final[dict[int, VerbRow]] = {row.verb: row for row in ROWS}
+CALLS: Final = frozenset({*BY_VERB, Verb.TRIGGER_DONE, Verb.TRIGGER_RETURN, Verb.GIVE_BACK})
+"""The verbs that a program calls the queue manager with: those of the rows, and three that need no answer."""
+
 STARTED: Final = BY_VERB.keys() - {Verb.CONNECT, Verb.DELIVERY_CONNECT}
 """The verbs that `start` makes a call of; the others open a conversation."""

@@ -113,6 +113,25 @@ async def test_a_conversation_tells_the_queue_manager_who_it_is() -> None:
     assert client.port.names == ("orders", "alice", "127.0.0.1:40000")
 
 
+async def test_a_conversation_may_name_a_channel() -> None:
+    client = Client(connected=False)
+    await client.hears()
+    client.say(Verb.CONNECT, 5, 1, "QM1", "orders", "alice", "APP.SVRCONN", 0, b"")
+    assert await client.hears() == [[Verb.ANSWER, 5, 1, "QM1"]]
+
+
+async def test_a_secret_is_refused_where_no_user_has_one_and_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    client = Client(connected=False)
+    await client.hears()
+    client.say(Verb.CONNECT, 5, 1, "QM1", "orders", "alice", "", 1, b"canary")
+    detail = "this queue manager checks no passwords yet"
+    assert await client.hears() == [[Verb.FAILED, 5, 1, MQRC.NOT_AUTHORIZED, 2, detail, None]]
+    assert client.manager.ports == []
+    assert "frame received" in caplog.text
+    assert "canary" not in caplog.text
+
+
 async def test_another_name_than_the_queue_managers_is_2058() -> None:
     client = await connected()
     client.say(Verb.CONNECT, 2, 2, "QM2", "", "")

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from broker.interface.answers import (
+    Connected,
     Distribution,
     GetAnswer,
     Opened,
@@ -58,6 +59,7 @@ from broker.mqi.delivery_fields import (
     Settlement,
 )
 from broker.mqi.replies import CommandReply, ReplyPart
+from broker.mqi.security_parameters import CredentialKind, SecurityParameters
 from broker.wire import Verb
 from broker.wire.claims import packed_units, packed_winners
 from broker.wire.delivery_wire import packed_settlements
@@ -130,11 +132,12 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.SETTLE: ("settle_deliveries", (SETTLEMENTS,)),
     Verb.TRIGGER_SWEEP: ("trigger_sweep", ()),
     Verb.SERIALIZE: ("serialize", (4, b"TAG")),
+    Verb.AUTHENTICATE: ("authenticate", (CredentialKind.TOKEN.value, b"a.b.c")),
 }
 """The calls of a port but for PUT_MANY, by verb: the method and its arguments, in the order of the frame."""
 
 RESULTS: dict[Verb, Any] = {
-    Verb.CONNECT: "QM1",
+    Verb.CONNECT: Connected("QM1"),
     Verb.DISCONNECT: 0,
     Verb.OPEN: Opened(7, "ORDERS", "ORDERS", "QM1", 0, True, True, 1),
     Verb.CLOSE: 2422,
@@ -196,6 +199,7 @@ RESULTS: dict[Verb, Any] = {
     Verb.DELIVERY_CONNECT: SimpleNamespace(q_mgr_name="QM1"),
     Verb.TRIGGER_SWEEP: 2,
     Verb.SERIALIZE: 0,
+    Verb.AUTHENTICATE: 3600.0,
 }
 """What calls return, by verb."""
 
@@ -208,6 +212,9 @@ ITEMS: dict[Verb, tuple[Any, ...]] = {
     Verb.SETTLE: packed_settlements(SETTLEMENTS),
 }
 """The items of the frames of calls whose arguments do not go as they are, one by one."""
+
+SECURED = "QM1", "orders", "alice", SecurityParameters("APP.SVRCONN", CredentialKind.PASSWORD, b"secret")
+"""The arguments of a CONNECT that names a channel and proves its user."""
 
 CHECKED = (True, "DISPLAY QLOCAL(*)")
 """The items of an MQSC whose script is to end at its first failure."""

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker.interface.answers import GetAnswer
+from broker.interface.answers import Connected, GetAnswer
 from broker.mqi import MQRC
 from broker.mqi.replies import joined
 from broker.wire import Verb, WireError, answers
-from broker.wire.frames import CALLS
-from broker.wire.verbs import result
+from broker.wire.verbs import CALLS, result
 from tests.wire.ends import Pair, fields, received
 from tests.wire.samples import ERRORS, LIST_RESULTS, PARTS, RESULTS, STOPPED, TERMED_RESULTS, WARNED
 
@@ -120,3 +119,9 @@ def test_an_answer_that_makes_no_sense_is_a_wire_error_or_nothing_worse(verb: Ve
 def test_an_error_that_makes_no_sense_is_a_wire_error(items: list[Any]) -> None:
     with pytest.raises(WireError, match="makes no sense"):
         answers.error([Verb.FAILED, 1, 1, *items])
+
+
+def test_the_answer_to_a_connect_may_say_when_the_proof_ends_and_later_more() -> None:
+    assert fields(Verb.CONNECT, Connected("QM1")) == ("QM1",)
+    assert result(Verb.CONNECT, across(Verb.ANSWER, "QM1", 3600.0)) == Connected("QM1", 3600.0)
+    assert result(Verb.CONNECT, across(Verb.ANSWER, "QM1", 3600.0, "later")) == Connected("QM1", 3600.0)

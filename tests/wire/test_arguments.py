@@ -16,6 +16,7 @@ from broker.interface.answers import PlacedMany
 from broker.interface.port import Port
 from broker.mqi import MQRC, GetMessageOptions, MessageDescriptor, MQError, ObjectDescriptor, PutMessageOptions
 from broker.mqi.delivery_fields import Failure, Outcome, Settlement
+from broker.mqi.security_parameters import NO_SECURITY_PARAMETERS
 from broker.server.request import weight_of
 from broker.testing import VirtualClock
 from broker.wire import Verb, WireError, arguments
@@ -34,6 +35,7 @@ from tests.wire.samples import (
     ITEMS,
     LIST_CALLS,
     MD,
+    SECURED,
     TERMED_CALLS,
     TERMED_ITEMS,
     TERMS,
@@ -540,3 +542,40 @@ async def test_no_arguments_raise_anything_but_a_wire_error_or_an_mq_error(verb:
         start([verb.value, 1, 1, *items])
     except (WireError, MQError):
         pass
+
+
+def test_a_connect_names_a_channel_and_a_secret_together_or_neither() -> None:
+    row = BY_VERB[Verb.CONNECT]
+    plain = {"q_mgr_name": "QM1", "appl_name": "orders", "user": "alice"}
+    assert row.arguments([Verb.CONNECT, 1, 1, "QM1", "orders", "alice"]) == plain
+    assert row.items(("QM1", "orders", "alice", NO_SECURITY_PARAMETERS)) == ["QM1", "orders", "alice"]
+    items = msgpack.unpackb(msgpack.packb(row.items(SECURED)))
+    assert items == ["QM1", "orders", "alice", "APP.SVRCONN", 1, b"secret"]
+    assert row.arguments([Verb.CONNECT, 1, 1, *items]) == {**plain, "security": SECURED[3]}
+    for some in (7, 8, 10):
+        with pytest.raises(WireError, match=f"CONNECT has {some} items, not 6"):
+            row.arguments([Verb.CONNECT, 1, 1, *items, b"more"][:some])
+
+
+@pytest.mark.parametrize(
+    ("channel", "kind", "secret", "reason"),
+    [
+        ("A" * 21, 1, b"secret", MQRC.UNKNOWN_CHANNEL_NAME),
+        (b"APP", 1, b"secret", MQRC.UNKNOWN_CHANNEL_NAME),
+        ("APP", 3, b"secret", MQRC.OPTIONS_ERROR),
+        ("APP", True, b"secret", MQRC.OPTIONS_ERROR),
+        ("APP", 1, "secret", MQRC.NOT_AUTHORIZED),
+        ("APP", 1, b"secret" * 11_000, MQRC.NOT_AUTHORIZED),
+    ],
+)
+def test_wrong_security_parameters_are_refused_without_being_told(
+    channel: Any, kind: Any, secret: Any, reason: MQRC
+) -> None:
+    with pytest.raises(MQError) as raised:
+        BY_VERB[Verb.CONNECT].arguments([Verb.CONNECT, 1, 1, "", "", "", channel, kind, secret])
+    assert raised.value.reason == reason
+    assert "secret" not in str(raised.value).replace("the secret", "")
+
+
+def test_security_parameters_show_no_secret() -> None:
+    assert repr(SECURED[3]) == "SecurityParameters(channel='APP.SVRCONN', kind=<CredentialKind.PASSWORD: 1>)"

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from broker.interface.answers import Connected
 from broker.mqi import MQOO
 from broker.wire import Endpoint, Role, Verb, answers
 from broker.wire.arguments import AS_BEFORE
 from broker.wire.results import pairs
 from broker.wire.structures import DescriptorPacker, object_fields, packed_get_options, packed_put_options
+from broker.wire.verbs import BY_VERB
 from tests.wire.ends import HELLO, WELCOME, Pair, fields
 from tests.wire.samples import (
     CALLS,
@@ -26,6 +28,7 @@ from tests.wire.samples import (
     PMO,
     PUT_TERMS,
     RESULTS,
+    SECURED,
     STOPPED,
     TERMED_RESULTS,
     TOKEN,
@@ -57,7 +60,7 @@ CLIENT: list[tuple[Any, ...]] = [
     *(
         (verb, 1, number, *FIELDS.get(verb, items))
         for number, (verb, (_, items)) in enumerate(CALLS.items(), 2)
-        if verb not in (*CLAIM_CALLS, *HANDLING_CALLS, Verb.SERIALIZE)
+        if verb not in (*CLAIM_CALLS, *HANDLING_CALLS, Verb.SERIALIZE, Verb.AUTHENTICATE)
     ),
     (Verb.TRIGGER_DONE, 1, 0, [1, 2]),
     (Verb.TRIGGER_RETURN, 1, 0, [3]),
@@ -77,6 +80,8 @@ CLIENT: list[tuple[Any, ...]] = [
     (Verb.PUT1, 1, 312, object_fields(OD), None, packed_put_options(PMO), list(PUT_TERMS), b"hello"),
     (Verb.GET, 1, 313, 7, None, packed_get_options(GMO), 100, True),
     (Verb.SERIALIZE, 1, 320, *CALLS[Verb.SERIALIZE][1]),
+    (Verb.CONNECT, 3, 321, *BY_VERB[Verb.CONNECT].items(SECURED)),
+    (Verb.AUTHENTICATE, 3, 322, *CALLS[Verb.AUTHENTICATE][1]),
 ]
 SERVER: list[tuple[Any, ...]] = [
     WELCOME,
@@ -84,7 +89,7 @@ SERVER: list[tuple[Any, ...]] = [
     *(
         (Verb.ANSWER, 1, number, *fields(verb, found))
         for number, (verb, found) in enumerate(RESULTS.items(), 1)
-        if verb not in (*CLAIM_CALLS, *HANDLING_CALLS, Verb.DELIVERY_CONNECT, Verb.SERIALIZE)
+        if verb not in (*CLAIM_CALLS, *HANDLING_CALLS, Verb.DELIVERY_CONNECT, Verb.SERIALIZE, Verb.AUTHENTICATE)
     ),
     *((Verb.FAILED, 1, number, *answers.error_fields(error)) for number, error in enumerate(ERRORS, 100)),
     (Verb.CANCELLED, 1, 2**40),
@@ -102,6 +107,8 @@ SERVER: list[tuple[Any, ...]] = [
         for number, (verb, found) in enumerate(TERMED_RESULTS.items(), 311)
     ),
     (Verb.ANSWER, 1, 320, *fields(Verb.SERIALIZE, RESULTS[Verb.SERIALIZE])),
+    (Verb.ANSWER, 3, 321, *fields(Verb.CONNECT, Connected("QM1", 3600.0))),
+    (Verb.ANSWER, 3, 322, *fields(Verb.AUTHENTICATE, RESULTS[Verb.AUTHENTICATE])),
     (Verb.REFUSED, 0, 0, 2162, "QM1 is stopping"),
 ]
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.wire import Endpoint, Role, State, Verb, WireError
-from broker.wire.frames import CALLS
 from broker.wire.protocol import TRANSITIONS
 from broker.wire.unpacking import unpack_careful
+from broker.wire.verbs import CALLS
 from tests.core.effort import Effort
 from tests.wire.ends import HELLO, WELCOME, Pair, received
 

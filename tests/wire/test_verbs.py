@@ -14,8 +14,7 @@ from broker.engine.conversation import Conversation
 from broker.interface.port import Call, Port
 from broker.wire import Verb
 from broker.wire.fields import SENT
-from broker.wire.frames import CALLS
-from broker.wire.verbs import BY_NAME, BY_VERB, ROWS, STARTED, VerbRow
+from broker.wire.verbs import BY_NAME, BY_VERB, CALLS, ROWS, STARTED, VerbRow
 
 BY_HAND = {Verb.PUT, Verb.PUT_MANY, Verb.GET, Verb.SETTLE}
 """The calls whose arguments no fields tell."""

@@ -15,6 +15,7 @@ from broker.core.security.rights import Right
 from broker.engine.admin.backups import Backup
 from broker.engine.admin.objects import inquire, settings
 from broker.engine.calls.answers import opened, refusal
+from broker.engine.credentials import check_credentials
 from broker.engine.jobs.awaits import PAUSE, Changed
 from broker.engine.jobs.group_awaits import Asked, refreshed
 from broker.engine.leaving import ending_waits
@@ -157,3 +158,8 @@ def _close_if_open(conversation: Conversation, handle: Handle) -> int:
 
 def _connection_ended(conversation: Conversation) -> MQError:
     return refusal(conversation.call_order.ended or MQRC.CONNECTION_BROKEN)
+
+
+def authenticate(call: Call[float], kind: int, secret: bytes) -> None:
+    """AUTHENTICATE: the seconds until this proof ends."""
+    call.set_result(check_credentials(kind, secret))
