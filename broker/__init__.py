@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from broker.client import connect as connect
     from broker.client import connect_sync as connect_sync
+    from broker.client.tls import TLS as TLS
     from broker.clock import Clock as Clock
     from broker.engine import QueueManager as QueueManager
     from broker.interface import ClaimedBatch as ClaimedBatch
@@ -66,6 +67,7 @@ _MODULES = {
     "StoreUnusableError": "storage.store",
     "SyncConnection": "interface",
     "SyncQueue": "interface",
+    "TLS": "client.tls",
     "TriggerStart": "interface",
     "TriggerStarts": "interface",
     "connect": "client",

@@ -1,23 +1,32 @@
-"""The addresses of queue managers: the URLs that `connect` takes."""
+"""The addresses of queue managers: the URLs that `connect` takes.
+
+A URL may name a user, a channel and files, never a secret. An error repeats nothing of a URL that may hold one.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qs, unquote, urlsplit
+from typing import TYPE_CHECKING, Final, NoReturn
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 if TYPE_CHECKING:
-    from urllib.parse import SplitResult
+    from collections.abc import Collection
 
 DEFAULT_PORT: Final = 1414
+DEFAULT_TLS_PORT: Final = 1415
 
-_FORM: Final = "mq://host[:port][,host[:port]...][/QM]"
+_FORMS: Final = {
+    "mq": "mq://[user@]host[:port][,host[:port]...][/QM][?channel=]",
+    "mqs": "mqs://[user@]host[:port][,host[:port]...][/QM][?channel=&ca=&cert=&key=]",
+    "mq+unix": "mq+unix:///path/to.sock[?name=QM]",
+}
+_OPTIONS: Final = {"mq": {"channel"}, "mqs": {"channel", "ca", "cert", "key"}, "mq+unix": {"name"}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
     """A TCP address, or the path of a Unix socket; `q_mgr_name` is "" where any queue manager there will do. `others`
-    do as well as this one.
+    do as well as this one. `user`, `channel` and the files `ca`, `cert` and `key` are those of the URL, "" without.
     """
 
     host: str = ""
@@ -25,6 +34,12 @@ class Address:
     path: str = ""
     q_mgr_name: str = ""
     others: tuple[Address, ...] = ()
+    tls: bool = False
+    user: str = ""
+    channel: str = ""
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
 
     @property
     def all(self) -> tuple[Address, ...]:
@@ -40,45 +55,70 @@ class Address:
 
 
 def parse(url: str) -> Address:
-    """The address in `mq://host[:port][,host[:port]...][/QM]` or `mq+unix:///path/to.sock[?name=QM]`. Raises
-    ValueError.
+    """The address in `mq://[user@]host[:port][,host[:port]...][/QM][?channel=]`, in `mqs://` with the same and
+    `ca=&cert=&key=`, or in `mq+unix:///path/to.sock[?name=QM]`. Raises ValueError, which repeats nothing of a URL with
+    a user or options.
     """
     scheme, _, rest = url.partition("://")
-    places = rest.partition("/")[0]
-    if scheme == "mq" and "," in places:
-        first, *others = (parse(f"mq://{place}{rest[len(places) :]}") for place in places.split(","))
-        return replace(first, others=tuple(others))
-    parts = urlsplit(url)
-    if parts.fragment or parts.username is not None or parts.password is not None:
-        raise ValueError(f"{url}: a user, a password or a #fragment has no place in the URL of a queue manager")
-    match parts.scheme:
-        case "mq":
-            return _tcp(url, parts)
-        case "mq+unix":
-            return _unix(url, parts)
-        case "mqs":
-            raise ValueError(f"{url}: TLS is not available yet; use mq:// on this machine")
-        case _:
-            raise ValueError(f"{url}: not {_FORM} or mq+unix:///path/to.sock[?name=QM]")
+    before, at, _ = rest.rpartition("@")
+    if at and ":" in before and not rest.startswith("/") and "?" not in before:
+        raise ValueError(
+            f"the URL {shown(url)} has a password: say password= or EVERMQ_PASSWORD_FILE, and in the URL the user alone"
+        )
+    form = _FORMS.get(scheme)
+    if form is None:
+        raise ValueError(f"{shown(url)}: not {_FORMS['mq']}, {_FORMS['mqs']} or {_FORMS['mq+unix']}")
+    if "#" in rest:
+        raise ValueError(f"{shown(url)}: a #fragment has no place in the URL of a queue manager")
+    head, _, query = rest.partition("?")
+    options = _options(url, query, _OPTIONS[scheme])
+    places, slash, name = head.partition("/")
+    if scheme == "mq+unix":
+        if places or not name.strip("/"):
+            _refuse(url, form)
+        return Address(path=unquote(slash + name), q_mgr_name=options.get("name", ""))
+    user, at, hosts = places.rpartition("@")
+    if "/" in name or {"@", ","} & {*user} or (at and not user):
+        _refuse(url, form)
+    tls = scheme == "mqs"
+    common = Address(
+        q_mgr_name=unquote(name), tls=tls, user=unquote(user), channel=options.get("channel", ""),
+        ca=options.get("ca", ""), cert=options.get("cert", ""), key=options.get("key", ""),
+    )  # fmt: skip
+    found = [_place(url, each, DEFAULT_TLS_PORT if tls else DEFAULT_PORT) for each in hosts.split(",")]
+    first, *others = [replace(common, host=host, port=port) for host, port in found]
+    return replace(first, others=tuple(others))
 
 
-def _tcp(url: str, parts: SplitResult) -> Address:
-    name = parts.path.removeprefix("/")
-    if not parts.hostname or "/" in name or parts.query:
-        raise ValueError(f"{url}: not {_FORM}")
+def shown(url: str) -> str:
+    """Return a URL as an error or a log may have it: what may hold a secret is left out."""
+    scheme, separator, _ = url.partition("://")
+    return f"{scheme}://..." if separator and ("@" in url or "?" in url) else url
+
+
+def _refuse(url: str, form: str) -> NoReturn:
+    raise ValueError(f"{shown(url)}: not {form}")
+
+
+def _options(url: str, query: str, known: Collection[str]) -> dict[str, str]:
+    """The options of a URL. An error repeats nothing of them."""
     try:
-        port = DEFAULT_PORT if parts.port is None else parts.port
-    except ValueError as error:
-        raise ValueError(f"{url}: {error}") from error
-    return Address(host=parts.hostname, port=port, q_mgr_name=unquote(name))
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError:
+        raise ValueError(f"{shown(url)}: its options are not name=value, joined with &") from None
+    options = dict(pairs)
+    if options.keys() - known or len(options) < len(pairs):
+        raise ValueError(f"{shown(url)}: it may have {', '.join(sorted(known))}, each once, and no other option")
+    return options
 
 
-def _unix(url: str, parts: SplitResult) -> Address:
+def _place(url: str, place: str, default_port: int) -> tuple[str, int]:
+    """The host and the port of one place."""
     try:
-        options = parse_qs(parts.query, strict_parsing=bool(parts.query))
-    except ValueError as error:
-        raise ValueError(f"{url}: {error}") from error
-    names = options.pop("name", [""])
-    if parts.netloc or not parts.path.strip("/") or options or len(names) > 1:
-        raise ValueError(f"{url}: not mq+unix:///path/to.sock[?name=QM]")
-    return Address(path=unquote(parts.path), q_mgr_name=names[0])
+        parts = urlsplit(f"mq://{place}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise ValueError(f"{shown(url)}: a port is a number of 0 to 65535, an IPv6 address is in brackets") from None
+    if not host:
+        _refuse(url, _FORMS[url.partition("://")[0]])
+    return host, default_port if port is None else port

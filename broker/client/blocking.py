@@ -12,14 +12,20 @@ from broker.interface.blocking import OwnConnection
 from broker.interface.portal import Portal
 
 if TYPE_CHECKING:
+    from broker.client.identity import Secret
+    from broker.client.tls import TLS
     from broker.interface.blocking import SyncConnection
 
 
-def connect_sync(
+def connect_sync(  # noqa: PLR0913  # all by keyword
     url: str,
     *,
     appl_name: str = "",
     user: str = "",
+    password: Secret | None = None,
+    token: Secret | None = None,
+    channel: str = "",
+    tls: TLS | None = None,
     reconnect: bool = False,
     options: int = 0,
     conn_tag: bytes = b"",
@@ -32,8 +38,9 @@ def connect_sync(
     """
     loop = BackgroundLoop()
     made = partial(
-        connect, url, appl_name=appl_name, user=user, reconnect=reconnect, options=options, conn_tag=conn_tag
-    )
+        connect, url, appl_name=appl_name, user=user, password=password, token=token, channel=channel, tls=tls,
+        reconnect=reconnect, options=options, conn_tag=conn_tag,
+    )  # fmt: skip
     connection = OwnConnection(loop.portal, made, loop.end)
     try:
         return connection.__enter__()

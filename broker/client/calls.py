@@ -197,7 +197,8 @@ class RemoteConnect(RemoteCall[Port]):
     __slots__ = ()
 
     def result_of(self, frame: Frame) -> RemotePort:
-        self.port.q_mgr_name, self.port.seconds_left = verbs.result(self.verb, frame)
+        self.port.q_mgr_name, seconds_left = verbs.result(self.verb, frame)
+        self.line.expires(seconds_left)
         return self.port
 
     def failed(self, error: MQError) -> None:

@@ -34,6 +34,11 @@ class DeferredCall(Call[T]):
         else:
             self.made.add_done_callback(self._over)
 
+    def fail(self, error: MQError) -> None:
+        """It cannot be made."""
+        if not self.done():
+            self.set_exception(MQError(error.reason, error.detail))
+
     def _over(self, made: Future[Any]) -> None:
         if self.done():
             return

@@ -9,6 +9,7 @@ has open.
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from broker.client.calls import RemoteCall, RemoteConnect, RemoteDeliveryConnect, RemoteDisconnect, RemoteScript
@@ -17,16 +18,23 @@ from broker.clock import cancel_timer
 from broker.interface.portal import check_loop, running_loop
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
+from broker.mqi.security_parameters import NO_SECURITY_PARAMETERS
 from broker.wire import answers, frames
 from broker.wire.frames import HEARTBEAT_SECONDS, Frame, Verb, WireError
 from broker.wire.liveness import TICKS_AN_INTERVAL, Beat, Liveness
 from broker.wire.protocol import Endpoint, Role
 from broker.wire.structures import sendable
+from broker.wire.verbs import BY_VERB
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from broker.client.identity import ClientIdentity
+    from broker.client.renewal import Renewal
     from broker.clock import Clock, Timer
+    from broker.interface.port import Call
+
+_CONNECT: Final = BY_VERB[Verb.CONNECT]
 
 C = TypeVar("C", bound=RemoteCall[Any])
 
@@ -35,18 +43,23 @@ HANDSHAKE_SECONDS: Final = 10.0
 
 
 class Line(asyncio.Protocol):
-    """One socket to a queue manager at `where`, a text for people.
+    """One socket to a queue manager at `where`, a text for people, for a client with this identity.
 
     `welcomed` ends when the handshake is done, or with MQError: Q_MGR_NOT_AVAILABLE (2059), or what the queue manager
     refused the line with. When the line breaks, all calls end with CONNECTION_BROKEN (2009).
     """
 
-    def __init__(self, clock: Clock, where: str) -> None:
+    security = NO_SECURITY_PARAMETERS
+    """What the next CONNECT brings. The others on the line are of the same user, without a secret."""
+
+    def __init__(self, clock: Clock, where: str, identity: ClientIdentity | None = None) -> None:
         self.loop = asyncio.get_running_loop()
         self.welcomed: asyncio.Future[None] = self.loop.create_future()
         self.broken = False
         self._clock = clock
-        self._where = where
+        self.where = where
+        self._identity = identity
+        self._renewal: Renewal | None = None
         self._why = ""
         self._endpoint = Endpoint(Role.CLIENT)
         self.frame_bytes = 0  # the longest frame that the queue manager accepts
@@ -98,13 +111,13 @@ class Line(asyncio.Protocol):
         self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lose(MQRC.CONNECTION_BROKEN, str(exc) if exc else "the queue manager has hung up")
+        self.lose(MQRC.CONNECTION_BROKEN, str(exc) if exc else "the queue manager has hung up")
 
     def abort(self, why: str) -> None:
         """Break the line. Harmless when it is broken or was never made."""
         if self._transport is not None:
             self._transport.abort()
-        self._lose(MQRC.CONNECTION_BROKEN, why)
+        self.lose(MQRC.CONNECTION_BROKEN, why)
 
     def _close(self) -> None:
         """Hang up, when what has been said is written."""
@@ -112,22 +125,25 @@ class Line(asyncio.Protocol):
         self._flush()
         if self._transport is not None:
             self._transport.close()
-        self._lose(MQRC.CONNECTION_BROKEN, "the last connection on it has ended")
+        self.lose(MQRC.CONNECTION_BROKEN, "the last connection on it has ended")
 
-    def _lose(self, reason: int, why: str) -> None:
+    def lose(self, reason: int, why: str) -> None:
+        """The line is gone: its calls end, and whoever waits for its handshake hears of this reason."""
         if self.broken:
             return
         self.broken = True
         self._why = why
         cancel_timer(self._timer)
+        if self._renewal is not None:
+            self._renewal.end()
         if not self.welcomed.done():
             early = MQRC.Q_MGR_NOT_AVAILABLE if reason == MQRC.CONNECTION_BROKEN else reason
-            self.welcomed.set_exception(MQError(early, f"{self._where}: {why}"))
+            self.welcomed.set_exception(MQError(early, f"{self.where}: {why}"))
         calls, self._calls = self._calls, {}
         reported = {call.port for call in calls.values() if call.of_unit}
         for call in calls.values():
             call.port.end_reported = True
-            call.failed(MQError(reason, f"the line to {self._where} is broken: {why}"))
+            call.failed(MQError(reason, f"the line to {self.where} is broken: {why}"))
         for port in list(self._ports.values()):
             if port.lost is not None:
                 port.lost(port in reported, MQError(reason, why))
@@ -148,7 +164,7 @@ class Line(asyncio.Protocol):
         refused = frames.refused(frame)
         assert self._transport is not None
         self._transport.close()
-        self._lose(refused.reason, refused.text)
+        self.lose(refused.reason, refused.text)
 
     def _no_handshake(self) -> None:
         self.abort(f"no queue manager there has answered within {HANDSHAKE_SECONDS:g} s")
@@ -174,7 +190,7 @@ class Line(asyncio.Protocol):
         for a call of another event loop.
         """
         if (running := running_loop()) is not self.loop:
-            check_loop(self.loop, running, f"the line to {self._where}")
+            check_loop(self.loop, running, f"the line to {self.where}")
         self._last_call = number = self._last_call + 1
         call = kind(self, verb, number, port)
         if port.ended:
@@ -182,7 +198,7 @@ class Line(asyncio.Protocol):
             return call
         if self.broken or self._endpoint.ended:
             port.end_reported = True
-            call.failed(MQError(MQRC.CONNECTION_BROKEN, f"the line to {self._where} is broken: {self._why}"))
+            call.failed(MQError(MQRC.CONNECTION_BROKEN, f"the line to {self.where} is broken: {self._why}"))
             return call
         frame = self._endpoint.send(verb, port.conversation, number, *fields)
         if len(frame) > self.frame_bytes + 4:
@@ -198,7 +214,20 @@ class Line(asyncio.Protocol):
     def converse(self, q_mgr_name: str, appl_name: str, user: str) -> RemoteConnect:
         """Open another conversation."""
         port = self._another(appl_name, user)
-        return self.request(RemoteConnect, port, Verb.CONNECT, q_mgr_name, appl_name, user)
+        security, self.security = self.security, NO_SECURITY_PARAMETERS
+        items = _CONNECT.items((q_mgr_name, appl_name, user, security))
+        return self.request(RemoteConnect, port, Verb.CONNECT, *items)
+
+    def expires(self, seconds_left: float) -> None:
+        """What has proved the user ends then, if it ends: see to a fresh one, if one can be had."""
+        if seconds_left < inf and self._identity is not None and self._identity.renewable and self._renewal is None:
+            from broker.client.renewal import Renewal
+
+            self._renewal = Renewal(self, self._identity, self._clock, seconds_left)
+
+    def authenticate(self, kind: int, secret: bytes) -> Call[float]:
+        """Prove the user of the line once more. Any conversation can do so."""
+        return next(iter(self._ports.values())).authenticate(kind, secret)
 
     def converse_for(self, taker: RemotePort, delivery: int, appl_name: str) -> RemoteDeliveryConnect:
         """Open that of a delivery which the conversation of `taker` has taken."""

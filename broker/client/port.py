@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.client.calls import KINDS, RemoteCall, RemoteConnect, RemoteGet, RemotePutMany, RemoteSettle
@@ -39,7 +38,6 @@ class RemotePort(Port):
     """
 
     q_mgr_name = ""  # until the answer to CONNECT
-    seconds_left = inf  # until what has proved the user ends, from that answer on
     end_reported = False  # a call has failed because it ended, or that has undone nothing
 
     def __init__(self, line: Line, conversation: int, appl_name: str, user: str) -> None:

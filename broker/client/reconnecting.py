@@ -58,6 +58,7 @@ class ReconnectingPort(Port):
         self._waiting: list[DeferredCall[Any]] = []
         self._down = False
         self._ended = False
+        self._refused: MQError | None = None  # why there will be no other line
         self._unit_gone = False  # since the line broke, until it is said
         self._unit_reported = False  # it was said by a call that put or got
         port.lost = self._lost
@@ -77,7 +78,7 @@ class ReconnectingPort(Port):
 
     @property
     def broken(self) -> bool:
-        return self._ended
+        return self._ended or self._refused is not None
 
     def break_(self) -> None:
         self._port.break_()
@@ -131,6 +132,20 @@ class ReconnectingPort(Port):
         for call in waiting:
             call.go()
 
+    def refuse(self, error: MQError) -> None:
+        """There is no other line to come: calls that wait fail so, and those to come."""
+        self._refused = error
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call.fail(error)
+
+    def _wait(self, call: DeferredCall[Any]) -> None:
+        """Make a call when the line is there again."""
+        if self._refused is None:
+            self._waiting.append(call)
+        else:
+            call.fail(self._refused)
+
     def _call(self, make: Callable[[], Call[T]]) -> Call[T]:
         """Make a call now, or when the line is there again."""
         if not self._down or self._ended:
@@ -139,7 +154,7 @@ class ReconnectingPort(Port):
             except MQError as error:
                 return failed(error)
         call: DeferredCall[T] = DeferredCall(make)
-        self._waiting.append(call)
+        self._wait(call)
         return call
 
     def _in_unit(self, make: Callable[[], RemoteCall[T]]) -> Call[T]:
@@ -345,7 +360,7 @@ class ReconnectingPort(Port):
     def connect(self, appl_name: str) -> Call[Port]:
         call = DeferredConnect(lambda: self._port.connect(appl_name), lambda port: ReconnectingPort(self._redial, port))
         if self._down and not self._ended:
-            self._waiting.append(call)
+            self._wait(call)
         else:
             call.go()
         return call

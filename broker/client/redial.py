@@ -1,8 +1,8 @@
 """The line of `connect(url, reconnect=True)`, made again whenever it breaks.
 
 One task tries, while the line is down, after 0.1 s, then after twice as long each time, up to 5 s, each wait times 0.5
-to 1 by chance, for ever: so thousands of workers do not all come at once when a queue manager is back. That the line is
-lost is logged once, and that it is there again.
+to 1 by chance, for ever, unless the user is refused: so thousands of workers do not all come at once when a queue
+manager is back. That the line is lost is logged once, and that it is there again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.client.reaching import dial, in_turn, within
 from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from broker.client.address import Address
+    from broker.client.identity import ClientIdentity
     from broker.client.line import Line
     from broker.client.reconnecting import ReconnectingPort
     from broker.clock import Clock
@@ -27,6 +29,9 @@ FIRST_SECONDS: Final = 0.1
 LAST_SECONDS: Final = 5.0
 """The wait before the first try, and the longest one."""
 
+REFUSALS_MAX: Final = 2
+"""The tries in turn at which the user is refused, until no more is tried: a wrong password gets no better."""
+
 DIAL_SECONDS: Final = 10.0
 """The time that one try may take."""
 
@@ -34,8 +39,9 @@ DIAL_SECONDS: Final = 10.0
 class Redial:
     """The line that connections of a program share, and those connections."""
 
-    def __init__(self, address: Address, clock: Clock) -> None:
+    def __init__(self, address: Address, identity: ClientIdentity, clock: Clock) -> None:
         self.address = address
+        self._identity = identity
         self.clock = clock
         self.ports: dict[ReconnectingPort, None] = {}
         self._task: asyncio.Task[Any] | None = None
@@ -54,33 +60,48 @@ class Redial:
 
     async def _run(self) -> None:
         since, wait = self.clock.monotonic(), FIRST_SECONDS
+        refusals = 0  # in turn, of the user
         while True:
             await self.clock.sleep(wait * random.uniform(0.5, 1.0))
             wait = min(2 * wait, LAST_SECONDS)
+            refused: MQError | None = None
             for place in in_turn(self.address):  # of a group: whichever member lets the connections go on
                 try:
-                    line = await within(DIAL_SECONDS, self.clock, place, dial(place, self.clock))
+                    line = await within(DIAL_SECONDS, self.clock, place, dial(place, self.clock, self._identity))
+                    resumed = await self._resume(line)
                 except MQError as error:
                     logger.debug("line not there yet to=%s: %s", place, error)
-                    continue
-                if await self._resume(line):
-                    logger.info("line again there to=%s after_s=%.1f", place, self.clock.monotonic() - since)
-                    return
+                    refused = error if error.reason == MQRC.NOT_AUTHORIZED else refused
+                except Exception as error:  # of the function that gives the secret, which its text may hold
+                    logger.warning("line not there yet to=%s: no secret, for %s", place, type(error).__name__)
+                else:
+                    if resumed:
+                        logger.info("line again there to=%s after_s=%.1f", place, self.clock.monotonic() - since)
+                        return
+            refusals = refusals + 1 if refused else 0
+            if refused and refusals == REFUSALS_MAX:
+                self._give_up(refused)
+                return
 
     async def _resume(self, line: Line) -> bool:
-        """Let the connections that are down go on, on this line. False when one cannot: then it is of no use; and when
-        others are down by now, which the queue manager has ended later.
+        """Let the connections that are down go on, on this line. Raises MQError when one cannot: then it is of no use.
+        False when others are down by now, which the queue manager has ended later.
         """
         down = [port for port in self.ports if port.down]
         for port in down:
             try:
                 await port.resume(line)
-            except MQError as error:
-                logger.debug("line there, and no connection to=%s: %s", self.address, error)
+            except MQError:
                 line.abort("the connections on it could not go on")
-                return False
+                raise
         if line.broken:
             return False
         for port in down:
             port.go_on()
         return not any(port.down for port in self.ports)
+
+    def _give_up(self, refused: MQError) -> None:
+        """The user is refused: so are the calls that wait, and those to come."""
+        logger.error("line not made again to=%s: %s", self.address, refused)
+        for port in [port for port in self.ports if port.down]:
+            port.refuse(refused)

@@ -310,7 +310,7 @@ ROWS: Final = (
 
 BY_NAME: Final = {row.name: row for row in ROWS}
 BY_VERB: Final[dict[int, VerbRow]] = {row.verb: row for row in ROWS}
-CALLS: Final = frozenset({*BY_VERB, Verb.TRIGGER_DONE, Verb.TRIGGER_RETURN, Verb.GIVE_BACK})
+CALLS: Final = frozenset({*(row.verb for row in ROWS), Verb.TRIGGER_DONE, Verb.TRIGGER_RETURN, Verb.GIVE_BACK})
 """The verbs that a program calls the queue manager with: those of the rows, and three that need no answer."""
 
 STARTED: Final = BY_VERB.keys() - {Verb.CONNECT, Verb.DELIVERY_CONNECT}
