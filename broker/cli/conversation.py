@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import anyio
 import click
 
 from broker.cli.program import CannotRunError
 from broker.client import connect
+from broker.client.address import completed
 from broker.mqi import MQRC, MQError
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ NO_QUEUE_MANAGER: Final = frozenset(
         MQRC.Q_MGR_STOPPING,
         MQRC.HOST_NOT_AVAILABLE,
         MQRC.MAX_CONNS_LIMIT_REACHED,
+        MQRC.SECURITY_ERROR,
+        MQRC.KEY_REPOSITORY_ERROR,
+        MQRC.SSL_INITIALIZATION_ERROR,
     }
 )
 """The reasons that say there is no queue manager to talk to, rather than that it refused something."""
@@ -35,7 +40,18 @@ Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
 def with_url(command: Command) -> Command:
-    """Give a command the option `--url`."""
+    """Give a command the option `--url`, and those of who connects: its `url` has all of them."""
+
+    @wraps(command)
+    def completing(
+        *arguments: Any, url: str, user: str, channel: str, ca: str, cert: str, cert_key: str, **others: Any
+    ) -> Any:
+        try:
+            whole = completed(url, user=user, channel=channel, ca=ca, cert=cert, key=cert_key)
+        except ValueError as error:
+            raise CannotRunError(str(error)) from None
+        return command(*arguments, url=whole, **others)
+
     option = click.option(
         "--url",
         envvar="EVERMQ_URL",
@@ -44,7 +60,23 @@ def with_url(command: Command) -> Command:
         show_envvar=True,
         help="The queue manager to connect to.",
     )
-    return option(command)
+    return option(with_identity(cast("Command", completing)))
+
+
+def with_identity(command: Command) -> Command:
+    """Give a command the options of who connects. Secrets are in the environment, or in files that it names."""
+    for option in reversed(_IDENTITY):
+        command = option(command)
+    return command
+
+
+_IDENTITY: Final = (
+    click.option("--user", metavar="NAME", default="", help="The user; else EVERMQ_USER."),
+    click.option("--channel", metavar="NAME", default="", help="The channel to come in by."),
+    click.option("--ca", metavar="FILE", default="", help="Of mqs://: whom to trust; else EVERMQ_CA, or the system."),
+    click.option("--cert", metavar="FILE", default="", help="Of mqs://: our certificate; else EVERMQ_CERT."),
+    click.option("--cert-key", metavar="FILE", default="", help="Its key; else EVERMQ_KEY, or in the same file."),
+)
 
 
 def converse(url: str, work: Callable[[Connection], Awaitable[Result]]) -> Result:

@@ -1,11 +1,11 @@
 """The client: a connection to a queue manager in another process, with the interface of an embedded one.
 
 `address` reads URLs, `identity` says who the client is and what proves it, `reaching` opens a line, with `tls` where
-that is wanted, `dial` a conversation on it, `line` is the client's end of a socket, `port` the calls of one conversation,
-`calls` their answers to come. Bytes that arrive end futures, without a task. The
-tasks are that of `redial`, while a line is down that is to be made again, and of `renewal`, before a token ends; `reconnecting` is the port that outlives
-its lines, with its `lasting_handles`, and with `deferred_calls` for when there is none. `blocking` has a connection for
-programs without an event loop.
+that is wanted, `dial` a conversation on it, `line` is the client's end of a socket, `port` the calls of one
+conversation, `calls` their answers to come. Bytes that arrive end futures, without a task. The only tasks are that of
+`redial`, while a line is down that is to be made again, and that of `renewal`, before a token ends; `reconnecting` is
+the port that outlives its lines, with its `lasting_handles`, and with `deferred_calls` for when there is none.
+`blocking` has a connection for programs without an event loop.
 """
 
 from broker.client.blocking import connect_sync as connect_sync

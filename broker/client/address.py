@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -88,6 +88,28 @@ def parse(url: str) -> Address:
     found = [_place(url, each, DEFAULT_TLS_PORT if tls else DEFAULT_PORT) for each in hosts.split(",")]
     first, *others = [replace(common, host=host, port=port) for host, port in found]
     return replace(first, others=tuple(others))
+
+
+def completed(url: str, *, user: str = "", **options: str) -> str:
+    """Return a URL with this user and these options, `channel`, `ca`, `cert` and `key`, in place of its own where they
+    are not "". Raises ValueError, also for an option that is not for its scheme.
+    """
+    given = {name: value for name, value in options.items() if value}
+    if not user and not given:
+        return url
+    parse(url)
+    scheme, _, rest = url.partition("://")
+    head, _, query = rest.partition("?")
+    if astray := given.keys() - _OPTIONS[scheme] | ({"user"} if user and scheme == "mq+unix" else set()):
+        raise ValueError(f"{', '.join(sorted(astray))} is not for {scheme}:// ({shown(url)})")
+    if user:
+        places, slash, name = head.partition("/")
+        head = f"{quote(user, safe='')}@{places.rpartition('@')[2]}{slash}{name}"
+    own = dict(parse_qsl(query))
+    if "cert" in given:
+        own.pop("key", None)  # which is that of another certificate
+    both = urlencode({**own, **given}, quote_via=quote, safe="/")
+    return f"{scheme}://{head}{'?' if both else ''}{both}"
 
 
 def shown(url: str) -> str:

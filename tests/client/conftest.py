@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cli.conftest import evermq
 from tests.client.gate import Gate
 from tests.server.conftest import clock, manager, server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-__all__ = ["clock", "manager", "server"]
+__all__ = ["clock", "evermq", "manager", "server"]
 
 
 @pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])

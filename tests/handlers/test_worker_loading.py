@@ -104,7 +104,7 @@ def test_queues_that_a_worker_cannot_serve_are_named(targets: list[str], reporte
         ("w_process_body", None, 'to be handed the message: deliver="message"'),
         ("w_folder", None, "w_folder:app has the queue manager in data, which a worker cannot reach: say --url"),
         ("w_unknown", None, "NoSuch"),
-        ("w_one", "localhost", "localhost: not mq://host"),
+        ("w_one", "localhost", "localhost: not mq://[user@]host"),
     ],
 )
 def test_what_cannot_be_served_is_said_in_one_line(target: str, url: str | None, reported: str) -> None:

@@ -7,7 +7,7 @@ import traceback
 
 import pytest
 
-from broker.client.address import Address, parse
+from broker.client.address import Address, completed, parse
 
 
 @pytest.mark.parametrize(
@@ -119,3 +119,34 @@ def test_a_secret_in_a_url_is_a_value_error_that_repeats_nothing_of_it(url: str)
     assert "alice" not in repr(raised.value)
     assert raised.value.__cause__ is None
     assert "canary" not in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize(
+    ("url", "given", "whole"),
+    [
+        ("mq://h", {}, "mq://h"),
+        ("mq://h", {"user": "", "channel": ""}, "mq://h"),
+        ("mq://h1,h2:2/GRP1", {"user": "al@ice"}, "mq://al%40ice@h1,h2:2/GRP1"),
+        ("mq://bob@h/Q?channel=A", {"user": "alice", "channel": "B"}, "mq://alice@h/Q?channel=B"),
+        ("mqs://h?ca=a.pem", {"cert": "/c d.pem"}, "mqs://h?ca=a.pem&cert=/c%20d.pem"),
+        ("mqs://h?cert=a.pem&key=b.pem", {"cert": "c.pem"}, "mqs://h?cert=c.pem"),
+        ("mqs://h?cert=a.pem&key=b.pem", {"ca": "c+d.pem"}, "mqs://h?cert=a.pem&key=b.pem&ca=c%2Bd.pem"),
+    ],
+)
+def test_a_url_is_completed_by_who_connects(url: str, given: dict[str, str], whole: str) -> None:
+    assert completed(url, **given) == whole
+    if given.get("user"):
+        assert parse(whole).user == given["user"]
+
+
+@pytest.mark.parametrize(
+    ("url", "given", "complaint"),
+    [
+        ("mq://h", {"ca": "a.pem", "cert": "b.pem"}, "ca, cert is not for mq:// (mq://h)"),
+        ("mq+unix:///run/mq.sock", {"user": "alice"}, "user is not for mq+unix:// (mq+unix:///run/mq.sock)"),
+        ("mq://alice:canary@h", {"user": "alice"}, "mq://... has a password"),
+    ],
+)
+def test_a_url_that_cannot_have_it_is_a_value_error(url: str, given: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(complaint)):
+        completed(url, **given)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from triggers.app.handler import Handler, HandlerOptions
     from triggers.app.middleware import Middleware
     from triggers.app.putting import PutOptions
-    from triggers.app.source import AppSource
+    from triggers.app.source import AppSource, SourceIdentity
     from triggers.monitor.connections import EmbeddedManager
     from triggers.schedule.periodic import Periodic
     from triggers.schedule.periodic_schedule import Missed, Overlap
@@ -54,13 +54,19 @@ class App:
 
     `source` is the URL of a queue manager, a `QueueManager` of this process that is entered, or a folder for one that
     the app opens. `name` is how the app's connections and periodic work are named: by default as the module that makes
-    it. `middleware` is called round each handler. Nothing happens before `running`.
+    it. `middleware` is called round each handler. `user`, `password`, `token`, `channel` and `tls` say who the app is
+    for the queue manager at the URL, as those of `broker.connect`. Nothing happens before `running`.
     """
 
     def __init__(
-        self, source: str | Path | EmbeddedManager, *, name: str | None = None, middleware: Sequence[Middleware] = ()
+        self,
+        source: str | Path | EmbeddedManager,
+        *,
+        name: str | None = None,
+        middleware: Sequence[Middleware] = (),
+        **identity: Unpack[SourceIdentity],
     ) -> None:
-        self.source: AppSource = source_of(source)
+        self.source: AppSource = source_of(source, **identity)
         self.name = name or _module_name(sys._getframe(1).f_globals)
         self.handlers: dict[str, Handler] = {}
         self.middleware = tuple(middleware)

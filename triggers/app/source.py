@@ -9,15 +9,16 @@ from __future__ import annotations
 import random
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, TypedDict, cast
 
 import broker
 from broker import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
+    from typing import Unpack
 
     from broker import Connection
     from triggers.monitor.connections import EmbeddedManager
@@ -42,10 +43,24 @@ class AppSource(Protocol):
     ) -> None: ...
 
 
-def source_of(given: str | Path | EmbeddedManager) -> AppSource:
-    """The source that is meant: `mq://...` and `mq+unix://...` are URLs, other text is a folder. Raises TypeError."""
+class SourceIdentity(TypedDict, total=False):
+    """Who an app is for the queue manager at its URL, as `broker.connect` takes it."""
+
+    user: str
+    password: str | Callable[[], str | Awaitable[str]] | None
+    token: str | Callable[[], str | Awaitable[str]] | None
+    channel: str
+    tls: broker.TLS | None
+
+
+def source_of(given: str | Path | EmbeddedManager, **identity: Unpack[SourceIdentity]) -> AppSource:
+    """The source that is meant: `mq://...` and `mq+unix://...` are URLs, other text is a folder. Raises TypeError, and
+    ValueError for a URL with a secret.
+    """
     if isinstance(given, str) and "://" in given:
-        return UrlSource(given)
+        return UrlSource(given, **identity)
+    if identity:
+        raise TypeError(f"App takes {', '.join(sorted(identity))} with a URL alone: a queue manager here asks nobody")
     if isinstance(given, str | Path):
         return FolderSource(Path(given))
     if callable(getattr(given, "connect", None)) and isinstance(getattr(given, "clock", None), Clock):
@@ -58,13 +73,22 @@ class UrlSource:
 
     embedded = False
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, **identity: Unpack[SourceIdentity]) -> None:
         self.clock = Clock()
         self.random = random.Random()
         self._url = url
+        self._identity = identity
+        if "@" in url or "?" in url or identity:
+            broker.connect(url, **identity)  # which refuses a secret in the URL, before it is shown
+
+    def at(self, url: str, named: Collection[str]) -> UrlSource:
+        """The same program at another URL, which says what is named of who it is."""
+        taken = {name if name in ("user", "channel") else "tls" for name in named}
+        kept = {name: value for name, value in self._identity.items() if name not in taken}
+        return UrlSource(url, **cast("SourceIdentity", kept))
 
     def connect(self, appl_name: str) -> AbstractAsyncContextManager[Connection]:
-        return broker.connect(self._url, appl_name=appl_name, clock=self.clock)
+        return broker.connect(self._url, appl_name=appl_name, clock=self.clock, **self._identity)
 
     async def __aenter__(self) -> Self:
         return self

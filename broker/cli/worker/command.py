@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from broker.cli import current_folder
-from broker.cli.conversation import run
+from broker.cli.conversation import run, with_identity
 from broker.cli.terminal import logs, streams
 from broker.cli.worker import processes, serving
 from broker.cli.worker.loading import load_all
@@ -17,6 +17,7 @@ from broker.config import load
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="MODULE[:app]...")
 @click.option("--url", envvar="EVERMQ_URL", show_envvar=True, help="The queue manager, instead of what the app names.")
+@with_identity
 @click.option("--queues", metavar="Q[,Q...]", help="Serve these alone of the queues of the apps.")
 @click.option("--concurrency", type=click.IntRange(1), help="Handlers of one queue at a time, in each process.")
 @click.option("--processes", "count", type=click.IntRange(1), default=1, show_default=True, help="How many processes.")
@@ -42,7 +43,7 @@ def worker(ctx: click.Context, /, *, count: int, reload: bool, **options: Any) -
     if settings.child is None and (count > 1 or reload or settings.max_tasks):
         ctx.exit(run(lambda: processes.Parent(settings, count, reload=reload).run()))
     current_folder.search()
-    loaded = load_all(settings.targets, settings.url, settings.concurrency)
+    loaded = load_all(settings.targets, settings.url, settings.concurrency, settings.identity)
     if settings.queues is not None:
         loaded.serve_only(settings.queues.split(","))
     ctx.exit(serving.serve(loaded, settings))

@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.cli.program import CannotRunError
+from broker.client.address import completed, parse
 from triggers import App
-from triggers.app.source import source_of
+from triggers.app.source import UrlSource, source_of
 from triggers.monitor.handlers import candidates, import_failure
 from triggers.monitor.process import processes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import ModuleType
+
+_NOBODY: Final[Mapping[str, str]] = {}
 
 _OWN: Final = tuple(Path(__file__).parents[3] / name for name in ("broker", "triggers"))
 """The folders of EverMQ's code."""
@@ -46,8 +49,12 @@ class LoadedHandlers(NamedTuple):
                 del self.apps[target]
 
 
-def load_all(targets: Sequence[str], url: str | None, concurrency: int | None) -> LoadedHandlers:
-    """Import what is to be served. Raises CannotRunError."""
+def load_all(
+    targets: Sequence[str], url: str | None, concurrency: int | None, identity: Mapping[str, str] = _NOBODY
+) -> LoadedHandlers:
+    """Import what is to be served. `url` and `identity`, of who connects, go before what apps name. Raises
+    CannotRunError.
+    """
     loaded = LoadedHandlers({}, [])
     for target in targets:
         name, _, attribute = target.partition(":")
@@ -69,7 +76,7 @@ def load_all(targets: Sequence[str], url: str | None, concurrency: int | None) -
             )
         loaded.apps.update({f"{name}:{found}": apps[found] for found in distinct.values()})
     for target, app in loaded.apps.items():
-        _prepare(target, app, url, concurrency)
+        _prepare(target, app, url, concurrency, identity)
     return loaded
 
 
@@ -122,14 +129,16 @@ def _file(module: ModuleType) -> str:
     return getattr(module, "__file__", None) or "a package without a file"
 
 
-def _prepare(target: str, app: App, url: str | None, concurrency: int | None) -> None:
+def _prepare(target: str, app: App, url: str | None, concurrency: int | None, identity: Mapping[str, str]) -> None:
     if not app.handlers:
         raise CannotRunError(f"{target} has no handlers: declare them with @{target.rpartition(':')[2]}.handler(...)")
-    if url is not None:
-        try:
-            app.source = source_of(_checked(url))
-        except ValueError as error:
-            raise CannotRunError(str(error)) from error
+    own = app.source if isinstance(app.source, UrlSource) else None
+    try:
+        if url is not None or (own is not None and identity):
+            place = completed(_checked(url or str(own)), **identity)
+            app.source = source_of(place) if own is None else own.at(place, identity)
+    except ValueError as error:
+        raise CannotRunError(str(error)) from None
     if app.source.embedded:
         raise CannotRunError(f"{target} has {app.source}, which a worker cannot reach: say --url, or App('mq://...')")
     if concurrency is not None:
@@ -144,7 +153,7 @@ def _prepare(target: str, app: App, url: str | None, concurrency: int | None) ->
 def _checked(url: str) -> str:
     """Raises ValueError for what is no URL: an app would take it for a folder."""
     if "://" not in url:
-        raise ValueError(f"{url}: not mq://host[:port][/QM] or mq+unix:///path/to.sock[?name=QM]")
+        parse(url)
     return url
 
 

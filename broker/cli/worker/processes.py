@@ -208,6 +208,11 @@ class Parent:
         words = [sys.executable, "-m", "broker", "worker", *settings.targets, f"--grace={settings.grace}"]
         options = {
             "url": settings.url,
+            "user": settings.user or None,
+            "channel": settings.channel or None,
+            "ca": settings.ca or None,
+            "cert": settings.cert or None,
+            "cert-key": settings.cert_key or None,
             "queues": settings.queues,
             "concurrency": settings.concurrency,
             "max-tasks": settings.max_tasks,

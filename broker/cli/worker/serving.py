@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import anyio
 
-from broker import MQError, connect
+from broker import MQError
 from broker.cli.conversation import run
 from broker.cli.program import DONE, SOME_FAILED, CannotRunError, lone
 from broker.cli.worker.link import Link
 from broker.cli.worker.loading import own_files
+from broker.client.address import completed
 from broker.mqi import MQRC
 from triggers import HandlerImportError, NotServableError, TriggerMonitor
+from triggers.app.source import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from broker.cli.worker.loading import LoadedHandlers
     from triggers import App
+    from triggers.app.source import AppSource
     from triggers.serving.session import AppSession
 
 logger = logging.getLogger(__name__)
@@ -68,11 +71,22 @@ class Settings(NamedTuple):
 
     targets: tuple[str, ...]
     url: str | None = None
+    user: str = ""
+    channel: str = ""
+    ca: str = ""
+    cert: str = ""
+    cert_key: str = ""
     queues: str | None = None
     concurrency: int | None = None
     grace: float = 25.0
     max_tasks: int | None = None
     child: int | None = None
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What the command line says of who connects."""
+        given = {"user": self.user, "channel": self.channel, "ca": self.ca, "cert": self.cert, "key": self.cert_key}
+        return {name: value for name, value in given.items() if value}
 
 
 def serve(loaded: LoadedHandlers, settings: Settings) -> int:
@@ -146,10 +160,10 @@ class Worker:
         """Run a trigger monitor, over one connection after the other."""
         task = asyncio.current_task()
         assert task is not None
-        url, delay, reported = self._url(), RECONNECT_MIN, False
+        source, delay, reported = self._source(), RECONNECT_MIN, False
         while not self._stopping.is_set():
             try:
-                async with connect(url, appl_name="evermq worker") as connection:
+                async with source.connect("evermq worker") as connection:
                     if reported:
                         logger.warning("functions with @process are served again")
                     delay, reported = RECONNECT_MIN, False
@@ -169,10 +183,12 @@ class Worker:
             await self._sleep(delay)
             delay = min(2 * delay, RECONNECT_MAX)
 
-    def _url(self) -> str:
-        """Return the URL where functions with @process are served: where the apps are, if they are at one place."""
-        places = {str(app.source) for app in self._loaded.apps.values()}
-        return self._settings.url or (places.pop() if len(places) == 1 else DEFAULT_URL)
+    def _source(self) -> AppSource:
+        """Return where functions with @process are served: where the apps are, if they are at one place."""
+        places = {str(app.source): app.source for app in self._loaded.apps.values()}
+        if len(places) == 1:
+            return places.popitem()[1]
+        return source_of(completed(self._settings.url or DEFAULT_URL, **self._settings.identity))
 
     async def _monitor(self, task: asyncio.Task[Any], connection: Any) -> None:
         monitor = TriggerMonitor(connection, self._loaded.modules, stop_timeout=self._settings.grace)
