@@ -52,7 +52,7 @@ class ClientIdentity:
         if self.kind == CredentialKind.NONE:
             return SecurityParameters(self.channel)
         if isinstance(self.source, Path):
-            return SecurityParameters(self.channel, self.kind, _read(self.source, self.kind))
+            return SecurityParameters(self.channel, self.kind, read_secret(self.source, self.kind))
         secret: Any = self.source() if callable(self.source) else self.source
         if inspect.isawaitable(secret):
             secret = await secret
@@ -121,8 +121,8 @@ def _tls(address: Address, given: TLS | None, environ: Mapping[str, str]) -> TLS
     return tls
 
 
-def _read(file: Path, kind: CredentialKind) -> bytes:
-    """The secret in a file, without the end of its line."""
+def read_secret(file: Path, kind: CredentialKind) -> bytes:
+    """Return the secret in a file, without the end of its line. Raises SECURITY_ERROR (2063)."""
     try:
         secret = file.read_bytes().rstrip(b"\r\n")
     except OSError as error:

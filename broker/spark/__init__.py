@@ -10,8 +10,8 @@ columns are in `docs/how-to/spark.md`.
 
 - what Spark calls: source (the data source, and the batch read), browsing and claiming (the streams), sink (writes)
 - what they are made of: options, schema, offsets, selection, arrow (frames to record batches), rows (record batches to
-  frames), connecting (the line of a process), daemon (a queue manager run for a job)
-- a session: java, session, registration, finishing
+  frames), connecting (the line of a process), credentials (who the job is), daemon (a queue manager run for a job)
+- a session: java, session, finishing
 """
 
 from importlib import import_module
@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from broker.spark.finishing import finish as finish
     from broker.spark.java import JavaNotFoundError as JavaNotFoundError
-    from broker.spark.registration import register as register
+    from broker.spark.session import register as register
     from broker.spark.session import session as session
 
 _MODULES = {
     "JavaNotFoundError": "java",
     "finish": "finishing",
-    "register": "registration",
+    "register": "session",
     "session": "session",
 }
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import broker
 from broker.mqi import MQRC, MQError
+from broker.spark.credentials import NO_CREDENTIALS, JobCredentials
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -43,8 +44,11 @@ class SparkLine:
     reach it: what it raises is raised by the calls.
     """
 
-    def __init__(self, url: str, patience: float, prepare: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, url: str, patience: float, prepare: Callable[[], None] | None, credentials: JobCredentials
+    ) -> None:
         self._url = url
+        self._credentials = credentials
         self._prepare = prepare
         self._patience = patience
         self._loop = _loop(os.getpid())
@@ -86,23 +90,29 @@ class SparkLine:
             if self._connection is None or self._connection.port.broken:
                 if self._prepare is not None:
                     await asyncio.to_thread(self._prepare)
-                self._connection = await broker.connect(self._url, appl_name=APPL_NAME).__aenter__()
+                given = self._credentials.as_arguments()
+                self._connection = await broker.connect(self._url, appl_name=APPL_NAME, **given).__aenter__()
             return self._connection
 
 
-def line(url: str, patience: float, prepare: Callable[[], None] | None = None) -> SparkLine:
+def line(
+    url: str,
+    patience: float,
+    prepare: Callable[[], None] | None = None,
+    credentials: JobCredentials = NO_CREDENTIALS,
+) -> SparkLine:
     """The line of this process to the queue manager at `url`, which is made at its first call; `patience` in seconds.
 
-    Raises ValueError for a URL that is none.
+    Raises ValueError for a URL that is none, and for credentials that are not for it.
     """
-    key = (os.getpid(), url, patience)
+    key = (os.getpid(), url, patience, credentials)
     if key not in _lines:
-        broker.connect(url)  # only reads the URL
-        _lines[key] = SparkLine(url, patience, prepare)
+        broker.connect(url, **credentials.as_arguments())  # only reads the URL
+        _lines[key] = SparkLine(url, patience, prepare, credentials)
     return _lines[key]
 
 
-_lines: Final[dict[tuple[int, str, float], SparkLine]] = {}
+_lines: Final[dict[tuple[int, str, float, JobCredentials], SparkLine]] = {}
 
 
 @cache

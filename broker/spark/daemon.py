@@ -54,7 +54,7 @@ def line_to(options: Options) -> SparkLine:
     its calls raise DaemonError where the queue manager of a directory does not start.
     """
     if not options.path:
-        return line(options.url, options.retry_timeout)
+        return line(options.url, options.retry_timeout, credentials=options.credentials)
     data = Path(options.path).absolute()
     return line(url_of(options), options.retry_timeout, lambda: start(data))
 

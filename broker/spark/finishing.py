@@ -9,31 +9,38 @@ from typing import TYPE_CHECKING, Final
 from broker.mqi import MQRC, MQError
 from broker.spark.connecting import line
 from broker.spark.offsets import ClaimOffset
+from broker.spark.options import credentials_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from broker.spark.credentials import JobCredentials
 
 logger = logging.getLogger(__name__)
 
 PATIENCE: Final = 60.0
 
+_NOBODY: Final[Mapping[str, str]] = {}
 
-def finish(query: StreamingQuery, *, url: str | None = None) -> int:
+
+def finish(query: StreamingQuery, *, url: str | None = None, credentials: Mapping[str, str] = _NOBODY) -> int:
     """Acknowledge the last batch of a query that has ended well, so that its messages leave their queues now and not at
     its next start: how many consumers that were.
 
     Call it when `awaitTermination` has returned, before the query is started again. `url` is the queue manager's, if it
-    is another than the query had. It is harmless to call it for any query, and again. Raises RuntimeError for a query
-    that is active, or has failed: its last batch may not be in its sink.
+    is another than the query had; `credentials` are the options `user` to `tokenFile` that the query had. It is
+    harmless to call it for any query, and again. Raises RuntimeError for a query that is active, or has failed: its
+    last batch may not be in its sink.
     """
     if query.isActive:
         raise RuntimeError(f"query {query.id} is active: finish() comes after awaitTermination()")
     error = query.exception()
     if error is not None:
         raise RuntimeError(f"query {query.id} has failed: its next start goes on with its last batch") from error
-    return sum(_acknowledge(offset, url or offset.url) for offset in _last_offsets(query))
+    known = credentials_of(credentials)
+    return sum(_acknowledge(offset, url or offset.url, known) for offset in _last_offsets(query))
 
 
 def _last_offsets(query: StreamingQuery) -> Iterator[ClaimOffset]:
@@ -48,8 +55,8 @@ def _last_offsets(query: StreamingQuery) -> Iterator[ClaimOffset]:
             yield ClaimOffset.from_json(offset)
 
 
-def _acknowledge(offset: ClaimOffset, url: str) -> bool:
-    to = line(url, PATIENCE)
+def _acknowledge(offset: ClaimOffset, url: str, credentials: JobCredentials) -> bool:
+    to = line(url, PATIENCE, credentials=credentials)
     try:
         registered = to.call(
             lambda connection: connection.claims.register(offset.uuid, offset.lineage, offset.sequence, None)

@@ -11,6 +11,8 @@ from enum import Enum
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
+from broker.spark.credentials import JobCredentials
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -70,6 +72,18 @@ class Options:
     sink: str = ""
     logical_order: bool = False
     retry_timeout: float = 60.0
+    user: str = ""
+    channel: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    password_file: str = ""
+    token_file: str = ""
+
+    @property
+    def credentials(self) -> JobCredentials:
+        """Who the job is for the queue manager at the URL."""
+        return JobCredentials._make(getattr(self, name) for name in JobCredentials._fields)
 
 
 class Option(NamedTuple):
@@ -114,6 +128,17 @@ def parse(given: Mapping[str, str], use: Use) -> Options:
     return options
 
 
+def credentials_of(given: Mapping[str, str]) -> JobCredentials:
+    """Return the credentials that these options name, in any case. Raises ValueError for one of another kind."""
+    fields = {}
+    for key, text in given.items():
+        option = _BY_NAME.get(key.lower())
+        if option is None or option.field not in JobCredentials._fields:
+            _refuse_unknown(key)
+        fields[option.field] = option.read(text.strip())
+    return JobCredentials(**fields)
+
+
 def stream_use(given: Mapping[str, str]) -> Use:
     """Return the use of a stream that is read, by its option `mode`."""
     mode = next((text for key, text in given.items() if key.lower() == "mode"), "browse")
@@ -124,6 +149,10 @@ def _refuse_missing(options: Options) -> None:
     if bool(options.url) == bool(options.path):
         what = "both are given" if options.url else "neither is given"
         raise ValueError(f"one of the options url (mq://host:port/QM) and path (a data directory) is needed: {what}")
+    if options.path and any(options.credentials):
+        raise ValueError("the options user to tokenFile are for a url: a data directory is this user's own")
+    if options.password_file and options.token_file:
+        raise ValueError("options passwordFile and tokenFile: one of them proves the user, both are given")
     if options.use in READS and not options.queues:
         raise ValueError("option queue is missing: the queue to read, several (A,B), or a generic name (A.*)")
     if options.use is Use.CONSUME and not options.consumer:
@@ -136,6 +165,11 @@ def _refuse_missing(options: Options) -> None:
 
 
 def _refuse_unknown(key: str) -> NoReturn:
+    if key.lower() in ("password", "token"):
+        raise ValueError(
+            f"option {key}: options stand in plans, event logs and the web UI, so a {key.lower()} is none; give "
+            f"{key.lower()}File, the path of a file on each machine, or the name of one given by --files"
+        )
     if key.lower() in _ASYNCHRONOUS:
         raise ValueError(f"{key}: not supported, since a batch is acknowledged when Spark asks for the one after it")
     near = get_close_matches(key.lower(), _BY_NAME, 1)
@@ -301,6 +335,15 @@ OPTIONS: Final = (
            "a write with the same key is made once; kept for 30 days, and 100,000 keys"),
     Option("retryTimeout", "retry_timeout", _seconds, _ALL, "60",
            "seconds to go on trying while the queue manager cannot be reached"),
+    Option("user", "user", _some_text, _ALL, "", "the user that the job connects as"),
+    Option("channel", "channel", _some_text, _ALL, "", "the channel that it comes in by"),
+    Option("caFile", "ca_file", _some_text, _ALL, "the system's store",
+           "of `mqs://`: whom to trust; a path on each machine, or a name given by `--files`, as all files here"),
+    Option("certFile", "cert_file", _some_text, _ALL, "", "of `mqs://`: the certificate of the job"),
+    Option("keyFile", "key_file", _some_text, _ALL, "in `certFile`", "the key of that certificate"),
+    Option("passwordFile", "password_file", _some_text, _ALL, "",
+           "the file with the password of `user`, which each process reads whenever it connects"),
+    Option("tokenFile", "token_file", _some_text, _ALL, "", "the file with a token, in its place"),
 )  # fmt: skip
 
 _BY_NAME: Final = {option.name.lower(): option for option in OPTIONS}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import SparkSession
 
 from broker.spark.java import provide_java
-from broker.spark.registration import register
+from broker.spark.source import MQDataSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +30,11 @@ _ON_THIS_MACHINE: Final = {
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
 }
 """Besides, where Spark runs on this machine alone: nothing listens for others."""
+
+
+def register(spark: SparkSession) -> None:
+    """Register the data source `mq` with a session. Each session needs it once; a second time changes nothing."""
+    spark.dataSource.register(MQDataSource)
 
 
 def session(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from broker import Clock
 from broker.mqi import MQRC, MQError
@@ -35,6 +35,11 @@ class HastyClock(Clock):
 _HEARTBEAT_MS = 10**9  # a virtual clock that jumps drops no line
 
 REFUSED = MQError(MQRC.NOT_AUTHORIZED, "not authorized")
+
+
+def refuse() -> NoReturn:
+    """Raise what refuses a user."""
+    raise MQError(REFUSED.reason, REFUSED.detail)
 
 
 class Gate:

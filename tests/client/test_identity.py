@@ -15,7 +15,7 @@ from broker.client.address import parse
 from broker.client.identity import identity_of, is_loopback
 from broker.interface.users import process_user
 from broker.mqi import MQRC
-from tests.client.gate import Brought, Gate
+from tests.client.gate import Brought, Gate, refuse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,10 +93,6 @@ async def test_a_function_is_called_before_each_dial_of_several_places(gate: Gat
     gate.admit = lambda secret: refuse() if secret == b"first" else None
     async with connect(f"mq://127.0.0.1:{gate.port},127.0.0.1:{gate.port}", password=lambda: next(secrets)):
         assert gate.secrets == [b"first", b"second"]
-
-
-def refuse() -> None:
-    raise MQError(MQRC.NOT_AUTHORIZED, "not authorized")
 
 
 async def test_a_further_connection_on_the_line_is_of_its_user_without_a_secret(gate: Gate) -> None:

@@ -12,7 +12,7 @@ from broker import Connection, MQError, connect
 from broker.client.reconnecting import ReconnectingPort
 from broker.mqi import MQRC
 from broker.testing import VirtualClock
-from tests.client.gate import REFUSED, Gate, HastyClock
+from tests.client.gate import REFUSED, Gate, HastyClock, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,7 +58,7 @@ async def test_a_user_who_is_refused_at_two_dials_in_turn_is_2035_and_tried_no_m
     gate: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with connect(gate.url, password="canary", clock=HastyClock(), reconnect=True) as connection:
-        gate.admit = refusing
+        gate.admit = lambda secret: refuse()
         gate.cut()
         await until(lambda: down(connection))
         waiting = [asyncio.ensure_future(connection.status()), asyncio.ensure_future(connection.connect())]
@@ -74,10 +74,6 @@ async def test_a_user_who_is_refused_at_two_dials_in_turn_is_2035_and_tried_no_m
     assert len(gate.connects) == 3
     assert "line not made again" in caplog.text
     assert "canary" not in caplog.text
-
-
-def refusing(secret: bytes) -> float:
-    raise MQError(REFUSED.reason, REFUSED.detail)
 
 
 async def test_a_refusal_between_two_other_failures_does_not_count(gate: Gate) -> None:
@@ -163,7 +159,7 @@ async def test_a_token_that_cannot_be_had_is_asked_for_again_until_the_last_seco
 
 
 async def test_a_fresh_token_that_is_refused_leaves_the_line_and_is_followed_by_another(gate: Gate) -> None:
-    gate.admit = lambda secret: refusing(secret) if secret == b"token 2" else 100.0
+    gate.admit = lambda secret: refuse() if secret == b"token 2" else 100.0
     clock, fresh = VirtualClock(), tokens()
     async with connect(gate.url, token=lambda: next(fresh), clock=clock) as connection:
         await clock.advance(80)

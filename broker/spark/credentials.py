@@ -1,0 +1,60 @@
+"""Who a job is for its queue manager: files, which each process of the job finds and reads by itself.
+
+Options stand in plans, event logs and Spark's web interface, so they name files and hold no secret. A file is a path on
+the machine of the process, or the name of one that was given to Spark by `--files`.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import broker
+from broker.client.identity import read_secret
+from broker.mqi.security_parameters import CredentialKind
+
+
+class JobCredentials(NamedTuple):
+    """The options `user` to `tokenFile`, "" where they are not given."""
+
+    user: str = ""
+    channel: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    password_file: str = ""
+    token_file: str = ""
+
+    def as_arguments(self) -> dict[str, Any]:
+        """Return the arguments of `broker.connect`, for this process. ValueError for a key without a certificate."""
+        given: dict[str, Any] = {"user": self.user, "channel": self.channel}
+        if self.password_file:
+            given["password"] = partial(_secret, self.password_file, CredentialKind.PASSWORD)
+        if self.token_file:
+            given["token"] = partial(_secret, self.token_file, CredentialKind.TOKEN)
+        if self.ca_file or self.cert_file or self.key_file:
+            ca, certificate, key = map(located, (self.ca_file, self.cert_file, self.key_file))
+            given["tls"] = broker.TLS(ca=ca or None, certificate=certificate or None, key=key or None)
+        return given
+
+
+NO_CREDENTIALS = JobCredentials()
+
+
+def _secret(file: str, kind: CredentialKind) -> str:
+    return read_secret(Path(located(file)), kind).decode("utf-8", "surrogateescape")
+
+
+def located(file: str) -> str:
+    """Return the path of a file in this process: the one given, or that of `--files` by this name."""
+    if not file or os.path.dirname(file) or os.path.exists(file):
+        return file
+    from pyspark import SparkFiles
+
+    try:
+        given = SparkFiles.get(file)
+    except Exception:  # there is no session in this process
+        return file
+    return given if os.path.exists(given) else file
