@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from broker import Connection
 
+_NOT_LET_IN: Final = frozenset({MQRC.SECURITY_ERROR, MQRC.KEY_REPOSITORY_ERROR, MQRC.SSL_INITIALIZATION_ERROR})
+
 NO_QUEUE_MANAGER: Final = frozenset(
     {
         MQRC.CONNECTION_BROKEN,
@@ -28,9 +30,7 @@ NO_QUEUE_MANAGER: Final = frozenset(
         MQRC.Q_MGR_STOPPING,
         MQRC.HOST_NOT_AVAILABLE,
         MQRC.MAX_CONNS_LIMIT_REACHED,
-        MQRC.SECURITY_ERROR,
-        MQRC.KEY_REPOSITORY_ERROR,
-        MQRC.SSL_INITIALIZATION_ERROR,
+        *_NOT_LET_IN,
     }
 )
 """The reasons that say there is no queue manager to talk to, rather than that it refused something."""
@@ -107,4 +107,5 @@ async def connected(stack: AsyncExitStack, url: str) -> Connection:
 def no_queue_manager(url: str, error: MQError) -> CannotRunError:
     """The error for a connection that did not come about, with what to do where there is nobody to connect to."""
     absent = error.reason in (MQRC.HOST_NOT_AVAILABLE, MQRC.Q_MGR_NOT_AVAILABLE)
-    return CannotRunError(f"no queue manager at {url}: {error}{'; start one with: evermq run' if absent else ''}")
+    what = "cannot connect to" if error.reason in {*_NOT_LET_IN, MQRC.NOT_AUTHORIZED} else "no queue manager at"
+    return CannotRunError(f"{what} {url}: {error}{'; start one with: evermq run' if absent else ''}")

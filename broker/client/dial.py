@@ -53,7 +53,7 @@ def connect(  # noqa: PLR0913  # all by keyword
     from running beside one another (MQCONNX): CONN_TAG_IN_USE (2271) while another has it, or has left a unit of work
     that is not over.
 
-    The user is `user`, that of the URL (`mqs://alice@host`), EVERMQ_USER, or the one that this process runs as.
+    The user, whom messages bear, is `user`, that of the URL (`mqs://alice@host`), EVERMQ_USER, or that of this process.
     `password` or `token` proves it: a text, or a function, async or not, that is called before each dial; else
     EVERMQ_PASSWORD, or a file that EVERMQ_PASSWORD_FILE or EVERMQ_TOKEN_FILE names and each dial reads. A secret goes
     over TLS, loopback and socket files alone (SECURITY_ERROR, 2063), and never in a URL. Before a token ends a fresh

@@ -67,21 +67,27 @@ class Redial:
             refused: MQError | None = None
             for place in in_turn(self.address):  # of a group: whichever member lets the connections go on
                 try:
-                    line = await within(DIAL_SECONDS, self.clock, place, dial(place, self.clock, self._identity))
-                    resumed = await self._resume(line)
+                    line = await self._dialled(place)
+                    if line is not None and await self._resume(line):
+                        logger.info("line again there to=%s after_s=%.1f", place, self.clock.monotonic() - since)
+                        return
                 except MQError as error:
                     logger.debug("line not there yet to=%s: %s", place, error)
                     refused = error if error.reason == MQRC.NOT_AUTHORIZED else refused
-                except Exception as error:  # of the function that gives the secret, which its text may hold
-                    logger.warning("line not there yet to=%s: no secret, for %s", place, type(error).__name__)
-                else:
-                    if resumed:
-                        logger.info("line again there to=%s after_s=%.1f", place, self.clock.monotonic() - since)
-                        return
             refusals = refusals + 1 if refused else 0
             if refused and refusals == REFUSALS_MAX:
                 self._give_up(refused)
                 return
+
+    async def _dialled(self, place: Address) -> Line | None:
+        """Return a line, None where the function that gives the secret fails. Raises MQError."""
+        try:
+            return await within(DIAL_SECONDS, self.clock, place, dial(place, self.clock, self._identity))
+        except MQError:
+            raise
+        except Exception as error:  # of the program's function: its text may hold the secret
+            logger.warning("line not there yet to=%s: no secret, for %s", place, type(error).__name__)
+            return None
 
     async def _resume(self, line: Line) -> bool:
         """Let the connections that are down go on, on this line. Raises MQError when one cannot: then it is of no use.

@@ -97,7 +97,7 @@ async def test_a_command_says_who_connects(gate: Gate, evermq: Any, monkeypatch:
     ("words", "told"),
     [
         (["--ca", "a.pem"], "ca is not for mq://"),
-        (["--url", "mqs://127.0.0.1:1", "--ca", "/nowhere.pem"], "TLS cannot use ca = /nowhere.pem"),
+        (["--url", "mqs://127.0.0.1:1", "--ca", "/nowhere.pem"], "cannot connect to mqs://127.0.0.1:1?ca=/nowhere.pem"),
         (["--url", "mq://alice:canary@h"], "has a password"),
         (["--url", "mq://alice:canary@h", "--user", "bob"], "has a password"),
     ],
