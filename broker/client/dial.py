@@ -54,9 +54,9 @@ def connect(  # noqa: PLR0913  # all by keyword
     that is not over.
 
     The user, whom messages bear, is `user`, that of the URL (`mqs://alice@host`), EVERMQ_USER, or that of this process.
-    `password` or `token` proves it: a text, or a function, async or not, that is called before each dial; else
-    EVERMQ_PASSWORD, or a file that EVERMQ_PASSWORD_FILE or EVERMQ_TOKEN_FILE names and each dial reads. A secret goes
-    over TLS, loopback and socket files alone (SECURITY_ERROR, 2063), and never in a URL. Before a token ends a fresh
+    `password` or `token` proves it: a text, the Path of a file, or a function, async or not, each read or called before
+    each dial; else EVERMQ_PASSWORD, or a file that EVERMQ_PASSWORD_FILE or EVERMQ_TOKEN_FILE names. A secret goes over
+    TLS, loopback and socket files alone (SECURITY_ERROR, 2063), and never in a URL. Before a token ends a fresh
     one is brought, while the connection goes on. `channel`, or `?channel=`, names the channel to come in by. `tls`, or
     `?ca=&cert=&key=`, or EVERMQ_CA, EVERMQ_CERT and EVERMQ_KEY, says whom `mqs://` trusts, and which certificate the
     client has.

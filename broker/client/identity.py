@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from broker.client.address import Address
     from broker.client.tls import TLS
 
-Secret: TypeAlias = str | Callable[[], str | Awaitable[str]]
-"""A secret, or a function that gives it, async or not, which is called before each dial."""
+Secret: TypeAlias = str | Path | Callable[[], str | Awaitable[str]]
+"""A secret, the file that holds it, or a function that gives it, async or not: read or called before each dial."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class ClientIdentity:
     user: str
     channel: str = ""
     kind: CredentialKind = CredentialKind.NONE
-    source: Secret | Path = field(default="", repr=False)
+    source: Secret = field(default="", repr=False)
     tls: TLS | None = None
 
     @property
@@ -52,7 +52,7 @@ class ClientIdentity:
         if self.kind == CredentialKind.NONE:
             return SecurityParameters(self.channel)
         if isinstance(self.source, Path):
-            return SecurityParameters(self.channel, self.kind, read_secret(self.source, self.kind))
+            return SecurityParameters(self.channel, self.kind, _read(self.source, self.kind))
         secret: Any = self.source() if callable(self.source) else self.source
         if inspect.isawaitable(secret):
             secret = await secret
@@ -90,9 +90,7 @@ def identity_of(
     )
 
 
-def _source(
-    password: Secret | None, token: Secret | None, environ: Mapping[str, str]
-) -> tuple[CredentialKind, Secret | Path]:
+def _source(password: Secret | None, token: Secret | None, environ: Mapping[str, str]) -> tuple[CredentialKind, Secret]:
     if password is not None:
         return CredentialKind.PASSWORD, password
     if token is not None:
@@ -121,7 +119,7 @@ def _tls(address: Address, given: TLS | None, environ: Mapping[str, str]) -> TLS
     return tls
 
 
-def read_secret(file: Path, kind: CredentialKind) -> bytes:
+def _read(file: Path, kind: CredentialKind) -> bytes:
     """Return the secret in a file, without the end of its line. Raises SECURITY_ERROR (2063)."""
     try:
         secret = file.read_bytes().rstrip(b"\r\n")

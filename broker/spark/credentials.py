@@ -7,13 +7,10 @@ the machine of the process, or the name of one that was given to Spark by `--fil
 from __future__ import annotations
 
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import broker
-from broker.client.identity import read_secret
-from broker.mqi.security_parameters import CredentialKind
 
 
 class JobCredentials(NamedTuple):
@@ -31,9 +28,9 @@ class JobCredentials(NamedTuple):
         """Return the arguments of `broker.connect`, for this process. ValueError for a key without a certificate."""
         given: dict[str, Any] = {"user": self.user, "channel": self.channel}
         if self.password_file:
-            given["password"] = partial(_secret, self.password_file, CredentialKind.PASSWORD)
+            given["password"] = Path(located(self.password_file))
         if self.token_file:
-            given["token"] = partial(_secret, self.token_file, CredentialKind.TOKEN)
+            given["token"] = Path(located(self.token_file))
         if self.ca_file or self.cert_file or self.key_file:
             ca, certificate, key = map(located, (self.ca_file, self.cert_file, self.key_file))
             given["tls"] = broker.TLS(ca=ca or None, certificate=certificate or None, key=key or None)
@@ -41,10 +38,6 @@ class JobCredentials(NamedTuple):
 
 
 NO_CREDENTIALS = JobCredentials()
-
-
-def _secret(file: str, kind: CredentialKind) -> str:
-    return read_secret(Path(located(file)), kind).decode("utf-8", "surrogateescape")
 
 
 def located(file: str) -> str:

@@ -75,11 +75,15 @@ async def test_a_url_names_the_channel_and_an_argument_another(gate: Gate) -> No
         assert [each.channel for each in gate.connects] == ["A", "B"]
 
 
-async def test_a_file_that_was_replaced_counts_at_the_next_dial(gate: Gate, tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.mark.parametrize("named", ["by an argument", "by the environment"])
+async def test_a_file_that_was_replaced_counts_at_the_next_dial(
+    named: str, gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """X10.1."""
     file = tmp_path / "password"
-    monkeypatch.setenv("EVERMQ_PASSWORD_FILE", str(file))
-    made = connect(gate.url)
+    if named != "by an argument":
+        monkeypatch.setenv("EVERMQ_PASSWORD_FILE", str(file))
+    made = connect(gate.url, password=file) if named == "by an argument" else connect(gate.url)
     for secret in ("first", "second"):
         file.write_text(f"{secret}\n")
         async with made:

@@ -47,8 +47,8 @@ class SourceIdentity(TypedDict, total=False):
     """Who an app is for the queue manager at its URL, as `broker.connect` takes it."""
 
     user: str
-    password: str | Callable[[], str | Awaitable[str]] | None
-    token: str | Callable[[], str | Awaitable[str]] | None
+    password: str | Path | Callable[[], str | Awaitable[str]] | None
+    token: str | Path | Callable[[], str | Awaitable[str]] | None
     channel: str
     tls: broker.TLS | None
 
