@@ -12,10 +12,11 @@ How rules are cited in comments, in docstrings and in what a test says when it f
 | claims rule 2.5, K33 (a case) | `docs/rules/claims.md` |
 | handlers rule 2.5, H2.3 (a case) | `docs/rules/handlers.md` |
 | queue-sharing 9.4, queue-sharing rule 10.2.2, queue-sharing trap 4, Q3.1 (a case) | `docs/rules/queue-sharing.md` |
+| security 5.2, security rule 5.2, X5.2 (a case) | `docs/rules/security.md` |
 | L8 (how commands are written; also at the beginning of a test's id) | `docs/reference/commands.md` |
 
 The name of a test begins with what it tells, dots and hyphens as underscores: `test_t6_1_`, `test_s3_trap_b_`,
-`test_s3_trap_b_and_t15_3_`, `test_h2_3_`, `test_table_5_2_`, `test_s_12_` (not `test_s12_`, a scenario), `test_c4_`, `test_rule_7_` (of
+`test_s3_trap_b_and_t15_3_`, `test_h2_3_`, `test_x5_2_`, `test_table_5_2_`, `test_s_12_` (not `test_s12_`, a scenario), `test_c4_`, `test_rule_7_` (of
 the journal), `test_s3_1_` (Q3.1, of queue sharing: with two numbers), `test_trap_4_`. "Rule 7", "section 5" and other numbers of no page are not cited. A new rule takes a number that is free, on
 the page where it belongs.
 """  # noqa: E501
@@ -28,6 +29,7 @@ from pathlib import Path
 import pytest
 
 from tests.scripts import script
+from tests.security import cases as security_cases
 
 cases_page = script("cases_page")
 
@@ -42,7 +44,7 @@ NOT_TAKEN = {"T14.2", "T14.3"}
 ELSEWHERE = {"H1.9", "K68"}
 """A case that `tests/handlers/missing.txt` has, and one that is told by the cases of queue sharing."""
 
-CASE = re.compile(r"[HQT]\d+\.\d+|[KS]\d+|queue-sharing trap \d+")
+CASE = re.compile(r"[HQTX]\d+\.\d+|[KS]\d+|queue-sharing trap \d+")
 """The numbers that need a test."""
 
 PART = re.compile(r" (?:row|trap|variant|segmented variant)\b")
@@ -80,7 +82,8 @@ def test_the_page_of_cases_leads_from_each_number_to_its_tests() -> None:
     tests = {number: rows.get(cases_page.link(number)) for number in cases_page.entries()}
     assert [number for number, row in tests.items() if row is None and not PART.search(number)] == []
     cases = {number for number in tests if CASE.fullmatch(number)}
-    assert {number for number in cases if "::test_" not in str(tests[number])} == NOT_TAKEN | ELSEWHERE
+    untold = NOT_TAKEN | ELSEWHERE | set(security_cases.LIST.admitted())
+    assert {number for number in cases if "::test_" not in str(tests[number])} == untold
 
 
 def test_the_journal_and_its_page_have_the_same_rules() -> None:
@@ -112,6 +115,8 @@ def test_nothing_speaks_of_a_book_that_is_not_there() -> None:
         ),
         ('"""Queue-sharing traps 4 and 7."""', ["queue-sharing trap 4", "queue-sharing trap 7"]),
         ('"""A queue-sharing group."""', []),
+        ('"""Security 2 to 5.3, security rule 7 (X5.1)."""', ["X5.1", "security 2", "security 5.3", "security 7"]),
+        ('"""REFRESH SECURITY, and the security of a line."""', []),
         ("x = 1  # T6.1, S3, B9, R-6 and S-12", ["B9", "R-6", "S-12", "S3", "T6.1"]),
         ('x = "T6.1, S3 and 8.1"', []),
         ('x = "L8 minus goes on"', ["L8"]),
@@ -125,6 +130,7 @@ def test_nothing_speaks_of_a_book_that_is_not_there() -> None:
         ("def test_k17_and_k18_each(): ...", ["K17", "K18"]),
         ("def test_h12_4_and_h2_14_each(): ...", ["H12.4", "H2.14"]),
         ("def test_s3_1_and_s10_2_each(): ...", ["Q10.2", "Q3.1"]),
+        ("def test_x5_1_and_x10_3_each(): ...", ["X10.3", "X5.1"]),
         ("def test_trap_4_it(): ...", ["queue-sharing trap 4"]),
         ("def test_s_12_each(): ...", ["S-12"]),
         ("def test_r_7_and_c2_only(): ...", ["C2", "R-7"]),

@@ -30,7 +30,7 @@ EXAMPLES: Final = "test_rule_numbers.py"
 
 PAGES: Final = (
     "rules/semantics.md", "rules/triggers.md", "reference/commands.md", "explanation/durability.md", "rules/log.md",
-    "rules/claims.md", "rules/handlers.md", "rules/queue-sharing.md",
+    "rules/claims.md", "rules/handlers.md", "rules/queue-sharing.md", "rules/security.md",
 )  # fmt: skip
 """The pages that have numbers."""
 
@@ -47,7 +47,7 @@ class Entry(NamedTuple):
 
 _HEADING: Final = re.compile(
     r"#+ (?P<title>(?P<number>\d+(?:\.\d+)?|S\d+|(?:Journal|Log|Claims|Handlers) rule \d+"
-    r"|Queue-sharing \d+(?:\.\d+)?)[.:]? (?P<words>.+))"
+    r"|Queue-sharing \d+(?:\.\d+)?|Security \d+)[.:]? (?P<words>.+))"
 )
 _ROW: Final = re.compile(r'\| <a id="(?P<anchor>[^"]+)"></a>(?P<number>\S+) \| (?P<words>.*?) \|')
 _PART: Final = re.compile(r"\| (?P<number>\d+|trap|trap \w|variant \w|segmented variant) \| (?P<words>.*?) \|")
@@ -58,6 +58,7 @@ _LISTING: Final = {
     "rules/claims.md": "claims rule",
     "rules/handlers.md": "handlers rule",
     "rules/queue-sharing.md": "queue-sharing",
+    "rules/security.md": "security",
 }
 """What the rules in the lists of these pages are cited as."""
 _CASE: Final = re.compile(r'\| <a id="(?P<anchor>log-case-\d+)"></a>(?P<number>\d+) \| (?P<words>.*?) \|')
@@ -107,8 +108,8 @@ def slug(title: str) -> str:
 _N: Final = r"L?\d+(?:\.\d+){0,2}"
 _SEVERAL: Final = rf"{_N}(?:(?:,| and|, and| to) {_N})*"
 _IN_WORDS: Final = re.compile(
-    rf"\b(?P<kind>semantics|tables?|(?:journal|log|claims|handlers|queue-sharing) rules?|"
-    rf"queue-sharing(?: traps?)?|log cases?|invariants?) "
+    rf"\b(?P<kind>semantics|tables?|(?:journal|log|claims|handlers|queue-sharing|security) rules?|"
+    rf"queue-sharing(?: traps?)?|security|log cases?|invariants?) "
     rf"(?P<numbers>{_SEVERAL})",
     re.IGNORECASE,
 )
@@ -116,21 +117,22 @@ _KINDS: Final = {
     "table": "semantics", "tables": "semantics", "journal rules": "journal rule", "invariants": "invariant",
     "log rules": "log rule", "log cases": "log case", "claims rules": "claims rule",
     "handlers rules": "handlers rule", "queue-sharing rule": "queue-sharing", "queue-sharing rules": "queue-sharing",
-    "queue-sharing traps": "queue-sharing trap",
+    "queue-sharing traps": "queue-sharing trap", "security rule": "security", "security rules": "security",
 }  # fmt: skip
 _ROWS: Final = re.compile(
     r"\bsemantics (?P<heading>\d+\.\d+) rows? (?P<first>\d+)(?: to (?P<last>\d+))?", re.IGNORECASE
 )
 _CONDITION: Final = re.compile(r"\btrigger (?:conditions?|events?) ([CE]\d{1,2})\b")
 _NOWHERE: Final = re.compile(
-    r"(?<!journal )(?<!log )(?<!claims )(?<!handlers )(?<!queue-sharing )\b(?:rules?|sections?) [A-Z]?\d[\d.]*",
+    r"(?<!journal )(?<!log )(?<!claims )(?<!handlers )(?<!queue-sharing )(?<!security )"
+    r"\b(?:rules?|sections?) [A-Z]?\d[\d.]*",
     re.IGNORECASE,
 )
-_LETTERED: Final = re.compile(r"\b(?:[HQT]\d+\.\d+|[BKLS]\d{1,2}|[RS]-\d{1,2})\b")
+_LETTERED: Final = re.compile(r"\b(?:[HQTX]\d+\.\d+|[BKLS]\d{1,2}|[RS]-\d{1,2})\b")
 _OF_TRIGGERS: Final = re.compile(r"\b[CE]\d{1,2}\b")
 _LABEL: Final = re.compile(r"L\d{1,2}\b")
 _IN_NAME: Final = re.compile(
-    r"(?:and_)?(?:(?P<kind>[hst])(?P<section>\d+)_(?P<case>\d+)|trap_(?P<sharing_trap>\d+)|(?P<letter>[a-z])(?P<dash>_?)(?P<number>\d+)"
+    r"(?:and_)?(?:(?P<kind>[hstx])(?P<section>\d+)_(?P<case>\d+)|trap_(?P<sharing_trap>\d+)|(?P<letter>[a-z])(?P<dash>_?)(?P<number>\d+)"
     r"|rule_(?P<rule>\d+)|log_case_(?P<log_case>\d+)|table_(?P<table>\d+(?:_\d+)?))"
     r"(?P<part>_segmented_variant|_(?:trap|variant)(?:_[a-z](?=_))?)?_"
 )
@@ -157,8 +159,8 @@ def cited_in_page(text: str) -> list[str]:
 
 
 def cited_by_letter(text: str, *, triggers: bool) -> list[str]:
-    """The numbers that a comment or a docstring cites by a letter: T6.1, H2.3, Q3.1, S3, B9, K7, L8, R-6, S-12; C4
-    and E3 where it is about triggers.
+    """The numbers that a comment or a docstring cites by a letter: T6.1, H2.3, Q3.1, X5.1, S3, B9, K7, L8, R-6, S-12;
+    C4 and E3 where it is about triggers.
     """
     text = _IN_WORDS.sub("", text)  # invariant L3 is not L3
     return _LETTERED.findall(text) + (_OF_TRIGGERS.findall(text) if triggers else [])
@@ -166,7 +168,8 @@ def cited_by_letter(text: str, *, triggers: bool) -> list[str]:
 
 def cited_by_name(name: str) -> list[str]:
     """The numbers with which the name of a test begins: `test_t6_1_...`, `test_table_5_2_...`, `test_rule_7_...`,
-    `test_s3_trap_b_and_t15_3_...`, `test_h2_3_...`; of queue sharing `test_s3_1_...` (Q3.1) and `test_trap_4_...`.
+    `test_s3_trap_b_and_t15_3_...`, `test_h2_3_...`, `test_x5_1_...`; of queue sharing `test_s3_1_...` (Q3.1) and
+    `test_trap_4_...`.
     """
     found = []
     at = len("test_")
@@ -257,9 +260,9 @@ _INTRODUCTION: Final = """\
 # From the rules to the tests and the code
 
 Each number of [the semantics](semantics.md), [triggering](triggers.md), [commands](../reference/commands.md),
-[durability](../explanation/durability.md), [the log](log.md), [claims](claims.md), [handlers](handlers.md) and
-[queue sharing](queue-sharing.md), with its tests, which cite it by their names or in a comment, and the files that cite
-it. `pytest <test>` runs one.
+[durability](../explanation/durability.md), [the log](log.md), [claims](claims.md), [handlers](handlers.md),
+[queue sharing](queue-sharing.md) and [security](security.md), with its tests, which cite it by their names or in a
+comment, and the files that cite it. `pytest <test>` runs one.
 
 This page is made from the tests and the code when the site is built.
 """
@@ -322,6 +325,8 @@ def page() -> str:
     parts += ["## Queue sharing: rules\n", _files(those(r"queue-sharing [\d.]+"), found)]
     parts += ["## Cases of queue sharing\n", _tests(those(r"Q\d+\.\d+"), found)]
     parts += ["## Traps of queue sharing\n", _tests(those(r"queue-sharing trap \d+"), found)]
+    parts += ["## Security: rules\n", _files(those(r"security [\d.]+"), found)]
+    parts += ["## Cases of security\n", _tests(those(r"X\d+\.\d+"), found)]
     return "\n".join(parts)
 
 
@@ -342,7 +347,7 @@ def _files(numbers: Iterable[str], found: dict[str, Citing]) -> str:
     return "\n".join(lines) + "\n"
 
 
-_SHORT: Final = re.compile(r"^(?:semantics|queue-sharing) ")
+_SHORT: Final = re.compile(r"^(?:semantics|queue-sharing|security) ")
 
 
 def link(number: str) -> str:
