@@ -13,7 +13,7 @@ from broker.commands.table.attributes import TABLE
 from broker.commands.table.forms import Flag, Integer, Pattern, WordChoice
 from broker.commands.table.kinds import KINDS
 from broker.commands.table.row import Acts, Attribute, Origin
-from broker.commands.table.users import PasswordHash, Secret
+from broker.commands.table.users import PasswordForm, Secret
 from tests.commands.catalog import NOON
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def values(row: Attribute) -> Iterator[int | str]:
             yield from (low, high, *words.values())
         case Pattern():
             yield from ("", "CN=A")
-        case PasswordHash():
+        case PasswordForm():
             yield ""
         case Secret():
             yield from ("", "SET")

@@ -12,7 +12,7 @@ from broker.commands.table.dispositions import place_of
 from broker.commands.table.forms import Flag, Integer, ListOf, Name, Pattern, Text, WordChoice
 from broker.commands.table.kinds import KINDS
 from broker.commands.table.row import Attribute, Origin
-from broker.commands.table.users import EntityName, PasswordHash, Secret
+from broker.commands.table.users import EntityName, PasswordForm, Secret
 from broker.core.names.definitions import GROUP, OWN, QUEUE_KINDS
 from broker.mqi.constants.attributes import MQCA, MQIA
 from tests.commands.catalog import NOON
@@ -63,7 +63,7 @@ def _good(row: Attribute) -> Iterable[tuple[str, int | str]]:
             return [(f"{row.keyword}('x', Y, 'x')", "x,Y"), (f"{row.keyword}(' ')", "")]
         case Pattern():
             return [(f"{row.keyword}('CN=x')", "CN=x"), (f"{row.keyword}(' ')", "")]
-        case PasswordHash():
+        case PasswordForm():
             return [(f"{row.keyword}('{HASH}')", HASH), (f"{row.keyword}(NONE)", ""), (f"{row.keyword}('')", "")]
         case Secret():
             return [(f"{row.keyword}('x')", "SET"), (f"{row.keyword}('')", "")]
@@ -88,7 +88,7 @@ def _bad(row: Attribute) -> list[str]:
             return [f"{row.keyword}({numbers})"]
         case Pattern():
             return [f"{row.keyword}('CN')", f"{row.keyword}('CN={'x' * 1022}')"]
-        case PasswordHash():
+        case PasswordForm():
             bad = (
                 "x",
                 HASH.replace("ln=15", "ln=30"),

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker.config import Config
-from broker.config import LimitsConfig
+from broker.config import Config, LimitsConfig
 from broker.interface.claims.claims import Winner
 from broker.mqi import MQCO, MQGMO, MQRC, MessageDescriptor
 from broker.sharing.database.rows import ARRIVAL

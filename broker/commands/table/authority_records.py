@@ -14,26 +14,13 @@ from broker.commands.table.row import Attribute, Origin
 from broker.commands.table.users import EntityName
 from broker.core.security import profiles
 from broker.core.security.facts import Principal
-from broker.core.security.rights import ALL_ADMINISTRATION, ALL_MQI, Right, all_of
+from broker.core.security.rights import ALL_ADMINISTRATION, ALL_MQI, TYPE_WORDS, Right, all_of
 from broker.mqi.constants.objects import MQOT
 
 if TYPE_CHECKING:
     from broker.commands.table.forms import Value
 
-OBJECT_TYPES: Final = {
-    "AUTHINFO": MQOT.AUTH_INFO.value,
-    "CHANNEL": MQOT.CHANNEL.value,
-    "CLNTCONN": MQOT.CLNTCONN_CHANNEL.value,
-    "COMMINFO": MQOT.COMM_INFO.value,
-    "LISTENER": MQOT.LISTENER.value,
-    "NAMELIST": MQOT.NAMELIST.value,
-    "PROCESS": MQOT.PROCESS.value,
-    "QUEUE": MQOT.Q.value,
-    "QMGR": MQOT.Q_MGR.value,
-    "RQMNAME": MQOT.REMOTE_Q_MGR_NAME.value,
-    "SERVICE": MQOT.SERVICE.value,
-    "TOPIC": MQOT.TOPIC.value,
-}
+OBJECT_TYPES: Final = {word: number for number, word in TYPE_WORDS.items()}
 """The words of OBJTYPE."""
 
 CLASS_WORDS: Final = {

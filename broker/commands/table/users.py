@@ -12,6 +12,8 @@ from broker.commands import errors
 from broker.commands.table.forms import Integer, ListOf, Name, Text, WordChoice
 from broker.commands.table.queues import COUNT, YES_NO
 from broker.commands.table.row import Acts, Attribute, Origin
+from broker.core.security import password_hash
+from broker.core.security.entities import is_entity
 from broker.core.security.facts import OWN_USERS, Check
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ class EntityName:
         """True if an attribute may have this value."""
         if not isinstance(value, str):
             return False
-        return not value or is_entity_name(value) or (self.words and _SPECIAL_NAME.fullmatch(value) is not None)
+        return not value or is_entity(value) or (self.words and _SPECIAL_NAME.fullmatch(value) is not None)
 
     def plain(self, value: Value) -> Value:
         """The name itself."""
@@ -51,17 +53,11 @@ class EntityName:
         return "a name of 1 to 12 characters from A-Z a-z 0-9 . _ -"
 
 
-_ENTITY_NAME = re.compile(r"[A-Za-z0-9._-]{1,12}")
 _SPECIAL_NAME = re.compile(r"\*[A-Z]{1,11}")
 
 
-def is_entity_name(text: str) -> bool:
-    """True if a user or a group can have this name."""
-    return _ENTITY_NAME.fullmatch(text) is not None
-
-
 @dataclass(frozen=True, slots=True)
-class PasswordHash:
+class PasswordForm:
     """The hash of a password, never the password. It is shown as SET, or NONE where there is none."""
 
     def read(self, keyword: str, text: str) -> str:
@@ -70,11 +66,7 @@ class PasswordHash:
         if text.upper() in ("", "NONE"):
             return ""
         if not self.accepts(text):
-            raise errors.conflict(
-                f"{keyword} takes the hash of a password, {self.syntax}, and never a password itself; "
-                "the command that asks for a password and keeps its hash is: evermq user password NAME",
-                syntax_error=True,
-            )
+            raise errors.conflict(password_hash.check(text) or keyword, syntax_error=True)
         return text
 
     def check(self, keyword: str, value: Value) -> None:
@@ -82,7 +74,7 @@ class PasswordHash:
 
     def accepts(self, value: Value) -> bool:
         """True if an attribute may have this value."""
-        return isinstance(value, str) and (not value or _PASSWORD_HASH.fullmatch(value) is not None)
+        return isinstance(value, str) and (not value or password_hash.check(value) is None)
 
     def plain(self, value: Value) -> Value:
         """SET or NONE."""
@@ -92,11 +84,6 @@ class PasswordHash:
     def syntax(self) -> str:
         """The allowed values in one line."""
         return "$scrypt$ln=15,r=8,p=1$salt$hash (ln 14-20, r 8, p 1-4)"
-
-
-_PASSWORD_HASH = re.compile(
-    r"\$scrypt\$ln=(?:1[4-9]|20),r=8,p=[1-4]\$[A-Za-z0-9+/]{11,86}={0,2}\$[A-Za-z0-9+/]{22,86}={0,2}"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +128,7 @@ USER = (
     Attribute("MAXCONNS", None, COUNT, 0),
     Attribute("MAXUOW", None, COUNT, 0),
     Attribute("OSUSER", None, Text(32), own=True),
-    Attribute("PASSWORD", None, PasswordHash(), own=True),
+    Attribute("PASSWORD", None, PasswordForm(), own=True),
     Attribute("STATUS", None, WordChoice({"DISABLED": 0, "ENABLED": 1}), 1),
 )
 

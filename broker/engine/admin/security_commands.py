@@ -13,10 +13,10 @@ from broker.commands.requests import (
     StartChannelRequest,
     StopChannelRequest,
 )
-from broker.commands.table.authority_records import ENTITY_TYPES, OBJECT_TYPES, RightSet
+from broker.commands.table.authority_records import ENTITY_TYPES, RightSet
 from broker.commands.table.channels import CHANNEL_TYPES
 from broker.core.security.facts import SELF, SERVER_CONNECTION, Principal
-from broker.core.security.rights import Q_MGR, Right, all_of
+from broker.core.security.rights import Q_MGR, TYPE_WORDS, Right, all_of
 from broker.mqi.replies import CommandReply
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from broker.commands.requests import SecurityRequest
     from broker.core.names.objects import Objects
 
-_TYPE_WORDS: Final = {number: word for word, number in OBJECT_TYPES.items()}
 _CHANNEL_WORDS: Final = {number: word for word, number in CHANNEL_TYPES.items()}
 _ENTITY_WORDS: Final = {number: word for word, number in ENTITY_TYPES.items()}
 
@@ -89,7 +88,7 @@ class SecurityCommands:
             "OBJNAME": self._objects.definition.name if type == Q_MGR else name,
             "ENTITY": entity,
             "ENTTYPE": _ENTITY_WORDS[kind],
-            "OBJTYPE": _TYPE_WORDS[type],
+            "OBJTYPE": TYPE_WORDS[type],
             "AUTHLIST": RightSet().plain(int(rights)),
         }
         text = layout(

@@ -285,10 +285,10 @@ def abort_of_all() -> AbstractContextManager[None]:
     """An abort discards all units of the batch."""
     discard = SinkJobs.discard
 
-    def of_batch(self: SinkJobs, names: Any) -> Any:
+    def of_batch(self: SinkJobs, names: Any, caller: Any) -> Any:
         batches = {(name.sink, name.batch) for name in names}
         units = self._core.sinks.units.values()
-        return discard(self, [unit.name for unit in units if (unit.name.sink, unit.name.batch) in batches])
+        return discard(self, [unit.name for unit in units if (unit.name.sink, unit.name.batch) in batches], caller)
 
     return _patched((SinkJobs, "discard", of_batch))
 
