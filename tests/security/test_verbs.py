@@ -125,6 +125,7 @@ OF_THE_CONNECTION = {
     Verb.DELIVERY_CONNECT,
     Verb.SERIALIZE,
     Verb.TRIGGER_WAIT,
+    Verb.AUTHENTICATE,
 }
 """What is numbered for each connection, or needs CONNECT alone."""
 
