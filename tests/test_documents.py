@@ -111,6 +111,15 @@ def test_an_old_address_keeps_its_section() -> None:
     assert 'location.replace("how-to/pipelines.html" + (location.hash || "#report-on-queues"))' in text
 
 
+def test_the_site_takes_every_block_of_code_for_one() -> None:
+    as_shown = script("site_pages").as_shown
+    openings = {
+        line for page in DOCS.rglob("*.md") for line in re.findall(r"^```.+$", as_shown(page.read_text("utf-8")), re.M)
+    }
+    assert {each for each in openings if not re.fullmatch(r'```\w+( title="[\w.]+")?', each)} == set()
+    assert "```text" in openings
+
+
 def test_the_glossary_has_a_word_of_each_public_class() -> None:
     terms = re.findall(r"^\| ([^|]+) \|", (DOCS / "reference" / "glossary.md").read_text("utf-8"), re.MULTILINE)
     assert terms[1:] == sorted(terms[1:], key=str.lower)

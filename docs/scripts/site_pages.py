@@ -1,11 +1,13 @@
 """The pages of the site that are no files in `docs/`: those that are made from the code, and those that lead on from
 old addresses.
 
-`mkdocs build` adds them (`docs/site/hooks.py`); `python docs/scripts/site_pages.py cases` prints one.
+`mkdocs build` adds them (`docs/site/hooks.py`); `python docs/scripts/site_pages.py cases` prints one. The files
+are shown as `as_shown` gives them.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -79,6 +81,16 @@ _LEADS_ON: Final = """\
 <noscript><meta http-equiv="refresh" content="0; url={page}{section}"></noscript>
 <p>This page is now <a href="{page}{section}">{page}</a>.</p>
 """
+
+
+_PURPOSE: Final = re.compile(r"^(```\w+) \w+$", re.MULTILINE)
+
+
+def as_shown(markdown: str) -> str:
+    """Return a page without the words that tell the tests whose a block is, as in "text worker": a site that meets one
+    takes the block for prose.
+    """
+    return _PURPOSE.sub(r"\1", markdown)
 
 
 def leading_on() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Let `mkdocs build` add to the files in `docs/`: the pages of `docs/scripts/site_pages.py`."""
+"""Let `mkdocs build` show the files in `docs/`, and add to them: the pages of `docs/scripts/site_pages.py`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, make in site_pages.MADE.items():
         files.append(File.generated(config, name, content=make()))
     return files
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Let blocks of code be such."""
+    return site_pages.as_shown(markdown)
 
 
 def on_post_build(config: MkDocsConfig) -> None:
