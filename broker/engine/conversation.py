@@ -11,7 +11,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.core.explain.explaining import ExplainSelection
 from broker.core.names import dynamic
 from broker.core.queues.effects import Grant
 from broker.core.queues.handles import Hconn, deleted
@@ -24,6 +23,7 @@ from broker.engine.calls import batches, put_back, puts, slow_calls
 from broker.engine.calls.answers import opened
 from broker.engine.calls.batches import GetManyCall, PutManyCall
 from broker.engine.calls.call_order import CallOrder
+from broker.engine.calls.explain_calls import ExplainCalls
 from broker.engine.calls.get_answer import Form, form_of
 from broker.engine.calls.gets import GetCall, HeldCall, ReceivingCall, WaitingCall
 from broker.engine.calls.puts import PutCall
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from broker.engine.manager import QueueManager
     from broker.engine.tags import TagUse
     from broker.interface.answers import GetAnswer, Opened, PendingStarts, Placed, PlacedMany, StartLease
-    from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
@@ -62,10 +61,9 @@ _SET = MQOO.SET.value
 _CONVERT = MQGMO.CONVERT.value
 _DEPTH = MQIA.CURRENT_Q_DEPTH.value
 _FIGURES_BYTES = 1024  # of a queue, in a status
-_LOOKED_AT_BYTES = 64  # of a message that is explained: where it is found
 
 
-class Conversation(ClaimCalls, DeliveryCalls, SinkCalls, Port):
+class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
     """One connection to the queue manager."""
 
     def __init__(self, manager: QueueManager, appl_name: str, user: str, channel: str, room: Room = BOUNDLESS) -> None:
@@ -193,11 +191,6 @@ class Conversation(ClaimCalls, DeliveryCalls, SinkCalls, Port):
 
     def status(self) -> Call[dict[str, Any]]:
         return self.call_order.after_own_writes(Call(), self._status)
-
-    def explain(
-        self, q_name: str, msg_id: bytes | None, correl_id: bytes | None, group_id: bytes | None
-    ) -> Call[Explanation]:
-        return self.call_order.after_own_writes(Call(), self._explain, q_name, msg_id, correl_id, group_id)
 
     def backup(self, path: str) -> Call[int]:
         return self.call_order.after_own_writes(ReceivingCall(), self._backup, path)
@@ -349,30 +342,6 @@ class Conversation(ClaimCalls, DeliveryCalls, SinkCalls, Port):
 
     def _backup(self, call: Call[int], path: str) -> None:
         self.call_order.look(call, slow_calls.backup(self, checks.path(path)))
-
-    def _explain(
-        self,
-        call: Call[Explanation],
-        q_name: str,
-        msg_id: bytes | None,
-        correl_id: bytes | None,
-        group_id: bytes | None,
-    ) -> None:
-        q_name = checks.name(q_name)
-        slow_calls.judge_explain(self.hconn, q_name)
-        selection = ExplainSelection(
-            checks.identifier(msg_id, "msg_id", MQRC.MSG_ID_ERROR),
-            checks.identifier(correl_id, "correl_id", MQRC.CORREL_ID_ERROR),
-            checks.identifier(group_id, "group_id", MQRC.GROUP_ID_ERROR),
-        )
-        route = self.core.objects.destination(q_name, "")
-        if route.queue.shared:
-            member = self.context.member
-            explain = partial(member.explaining.explain, route, selection)
-            member.answer(self.call_order, call, partial(slow_calls.shown_to, self.hconn.caller, explain))
-            return
-        steps = slow_calls.explanation(self, route, selection)
-        self.call_order.look(call, steps, _LOOKED_AT_BYTES * len(route.queue.shelf.entries))
 
     def _trigger_sweep(self, call: Call[int]) -> None:
         self.call_order.look(call, self.leases.sweep())

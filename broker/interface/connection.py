@@ -23,6 +23,7 @@ from broker.interface.properties import with_properties
 from broker.interface.put_extras import put_extras
 from broker.interface.queue import Queue
 from broker.interface.units import UnitOfWork, entered
+from broker.interface.users import AccessQuestions
 from broker.interface.watching import watched
 from broker.mqi.constants.connections import MQSTAT
 from broker.mqi.constants.options import MQGMO, MQPMO
@@ -53,7 +54,7 @@ _PUT_SYNCPOINT: Final = MQPMO.SYNCPOINT.value
 _GET_SYNCPOINT: Final = (MQGMO.SYNCPOINT | MQGMO.SYNCPOINT_IF_PERSISTENT).value
 
 
-class Connection:
+class Connection(AccessQuestions):
     """A connection: `async with manager.connect()` or `async with broker.connect(url)`, or either of them awaited, and
     `close`, in any tasks of one event loop.
 

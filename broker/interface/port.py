@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from broker.interface.answers import GetAnswer, Opened, PendingStarts, Placed, PlacedMany, StartLease
+    from broker.mqi.access import Access
     from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
@@ -297,6 +298,21 @@ class Port(ClaimPort, DeliveryPort):
         UNKNOWN_OBJECT_NAME (2085).
         """
         return self.forward("explain", q_name, msg_id, correl_id, group_id)
+
+    def explain_open(self, name: str, q_mgr_name: str, object_type: int, user: str, rights: str) -> Call[Access]:
+        """Explain whether a user, the caller where none is named, has rights on an object, by their words with commas.
+        NOT_AUTHORIZED (2035) about another user, OPTIONS_ERROR (2046), UNKNOWN_OBJECT_NAME (2085) and its kin.
+        """
+        return self.forward("explain_open", name, q_mgr_name, object_type, user, rights)
+
+    def explain_connect(
+        self, user: str, address: str, channel: str, subject: str, issuer: str, plain: bool
+    ) -> Call[Access]:
+        """Explain whether a user would be let in from an address, by a channel or "", with a certificate of this
+        subject and issuer or "", without TLS where it is `plain`. NOT_AUTHORIZED (2035), OPTIONS_ERROR (2046),
+        SSL_PEER_NAME_ERROR (2399) for what is no distinguished name.
+        """
+        return self.forward("explain_connect", user, address, channel, subject, issuer, plain)
 
     def backup(self, path: str) -> Call[int]:
         """Make a copy of the data in this directory of the queue manager's machine, which is new or empty: answered

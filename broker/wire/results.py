@@ -22,6 +22,7 @@ from broker.interface.answers import (
 )
 from broker.interface.claims.claims import QueueRange
 from broker.interface.handlers.delivery_answers import DeliveryAnswer, TakeAnswer
+from broker.mqi.access import Access, AccessStep
 from broker.mqi.delivery_fields import Settled
 from broker.mqi.explanations import Explanation, Finding
 from broker.wire import answers, claims
@@ -277,5 +278,11 @@ def _explanation(items: Frame) -> Explanation:
     )
 
 
+def _access(items: Frame) -> Access:
+    allowed, user, steps, grant = items
+    return Access(allowed, user, tuple(map(AccessStep._make, steps)), grant)
+
+
+ACCESS: Final = Result(tuple, _access, lambda access: 512 * len(access.steps))
 REPLIES: Final = Result(_replies_items, lambda items: [answers.reply_of(*fields) for fields in _list(items)])
 EXPLANATION: Final = Result(_explanation_items, _explanation, lambda explanation: 1024 * len(explanation.findings))

@@ -62,6 +62,7 @@ _TAKE_MAX: Final = 10_000
 _UUID_MAX: Final = 64
 _QUERY_MAX: Final = 1024
 _SECRET_MAX: Final = 64 * 1024
+_NAME_MAX: Final = 4096  # of a distinguished name
 
 
 class VerbKind(Enum):
@@ -101,15 +102,15 @@ class VerbRow:
     name: str
     fields: tuple[Field, ...]
     result: Result
+    right: str
+    """The right that the user of its program needs (security 7)."""
+
     kind: VerbKind = VerbKind.CALL
     by_hand: Callable[[Port, Frame, Earlier], Call[Any]] | None = None
     """Makes the call of a frame that no fields can tell."""
 
     join: Callable[[dict[str, Any]], None] | None = None
     """Completes an argument that needs another one."""
-
-    right: str = ""
-    """The right that its program needs; no call has one yet."""
 
     forms: dict[int, _Form] = field(init=False)
     """By the number of items that a frame may have."""
@@ -255,57 +256,117 @@ _DELIVERY: Final = Field("delivery", int, "the delivery")
 _DELIVERIES: Final = Field("count", int, "the number of deliveries", low=1, make=partial(min, _TAKE_MAX))
 _LEASES: Final = Field("limit", int, "the limit", low=LONG_MIN, high=LONG_MAX, make=partial(min, _TAKE_MAX))
 
+_OBJECT: Final = Field("name"), Field("q_mgr_name"), Field("object_type", int, "the type of the object", high=LONG_MAX)
+_ABOUT: Final = Field("user", str, "the name of the user", high=LABEL_MAX)
+_RIGHTS: Final = Field("rights", str, "the words of rights", high=LABEL_MAX)
+_LINE: Final = (
+    Field("address", str, "the address", high=LABEL_MAX),
+    replace(_CHANNEL, high=LABEL_MAX),
+    Field("subject", str, "the name of the subject", high=_NAME_MAX),
+    Field("issuer", str, "the name of the issuer", high=_NAME_MAX),
+)
+_PLAIN: Final = flag("plain", "whether the line is without TLS")
+
+
+# Rights, as the rows tell them
+
+_NONE: Final = "none"
+_CONNECT: Final = "connect"
+_OPENED: Final = "those of the options, on the object and the queue manager"
+_OF_HANDLE: Final = "those of the handle"
+_OF_CONNECTION: Final = "none but its own connection's"
+_REPLIES: Final = "those of the handle, put on the reply queue of a message that asks for reports"
+_GET: Final = "get on the queue"
+_GET_EACH: Final = "get on each queue of the consumer"
+_PUT_EACH: Final = "put on each queue of the units"
+_BROWSE: Final = "browse on each queue"
+_ADMINISTRATOR: Final = "administrator"
+_DELETED: Final = "dlt on a permanent dynamic queue that is deleted"
+_COMMANDS: Final = "dsp on the queue manager, then those of each command"
+_SHOWN: Final = "dsp on the queue manager, and on the objects whose figures are shown"
+_DSP: Final = "dsp on the queue, and on the queue manager for the names of other programs"
+_STAGED: Final = "put on each queue of the unit, setall for context that it brings"
+_SERVED: Final = "get on the queue, put and passall on a dead-letter queue that it names"
+_PENDING: Final = "connect; get on the queues that are shown"
+_CTRL: Final = "ctrl on the queue manager"
+_ABOUT_ONESELF: Final = "connect; administrator about another user"
+
 
 # Calls
 
 
 ROWS: Final = (
-    VerbRow(Verb.CONNECT, "connect", (_Q_MGR_NAME, _APPL_NAME, _USER, _SECURITY), results.CONNECTED),
-    VerbRow(Verb.DISCONNECT, "disconnect", (flag("commit", "whether to commit"),), NUMBER),
-    VerbRow(Verb.OPEN, "open", (_OD, Field("options")), results.OPENED),
-    VerbRow(Verb.CLOSE, "close", (HANDLE, Field("options")), NUMBER),
-    VerbRow(Verb.PUT, "put", (), results.PLACED, by_hand=arguments.put),
-    VerbRow(Verb.PUT1, "put1", (_OD, _MD, _PMO, _PUT_EXTRAS, DATA), results.PLACED_ONCE),
-    VerbRow(Verb.GET, "get", (), results.DELIVERY, VerbKind.RECEIVE, by_hand=arguments.get),
-    VerbRow(Verb.BEGIN, "begin", (), NUMBER),
-    VerbRow(Verb.COMMIT, "commit", (), NUMBER),
-    VerbRow(Verb.BACKOUT, "backout", (), NUMBER),
-    VerbRow(Verb.INQUIRE, "inquire", (HANDLE, _SELECTORS), results.ATTRIBUTES),
-    VerbRow(Verb.SET, "set", (HANDLE, _SETTINGS), NUMBER),
-    VerbRow(Verb.MQSC, "mqsc", (_CHECK, _SCRIPT), results.REPLIES),
-    VerbRow(Verb.STATUS, "status", (), results.FIGURES),
-    VerbRow(Verb.TRIGGER_PENDING, "trigger_pending", (), results.PENDING),
-    VerbRow(Verb.TRIGGER_WAIT, "trigger_wait", (integer("posts", "the number of posts"),), NUMBER, VerbKind.WAIT),
-    VerbRow(Verb.TRIGGER_TAKE, "trigger_take", (_Q_NAME, _LEASES), results.LEASES),
-    VerbRow(Verb.TRIGGER_SWEEP, "trigger_sweep", (), NUMBER),
-    VerbRow(Verb.PUT_MANY, "put_many", (), results.PLACED_MANY, by_hand=arguments.put_many),
-    VerbRow(Verb.GET_MANY, "get_many", (HANDLE, _MD, _GMO, Field("count")), results.DELIVERIES, VerbKind.RECEIVE),
-    VerbRow(Verb.EXPLAIN, "explain", (Field("q_name"), *_ANY_IDS), results.EXPLANATION),
-    VerbRow(Verb.BACKUP, "backup", (Field("path"),), NUMBER, VerbKind.READ),
-    VerbRow(Verb.CONSUMER, "consumer", (name("name", "the name of the consumer"), _Q_NAMES), record(ConsumerState)),
+    VerbRow(Verb.CONNECT, "connect", (_Q_MGR_NAME, _APPL_NAME, _USER, _SECURITY), results.CONNECTED, _CONNECT),
+    VerbRow(Verb.DISCONNECT, "disconnect", (flag("commit", "whether to commit"),), NUMBER, _NONE),
+    VerbRow(Verb.OPEN, "open", (_OD, Field("options")), results.OPENED, _OPENED),
+    VerbRow(Verb.CLOSE, "close", (HANDLE, Field("options")), NUMBER, _DELETED),
+    VerbRow(Verb.PUT, "put", (), results.PLACED, _REPLIES, by_hand=arguments.put),
+    VerbRow(Verb.PUT1, "put1", (_OD, _MD, _PMO, _PUT_EXTRAS, DATA), results.PLACED_ONCE, _OPENED),
+    VerbRow(Verb.GET, "get", (), results.DELIVERY, _OF_HANDLE, VerbKind.RECEIVE, by_hand=arguments.get),
+    VerbRow(Verb.BEGIN, "begin", (), NUMBER, _NONE),
+    VerbRow(Verb.COMMIT, "commit", (), NUMBER, _NONE),
+    VerbRow(Verb.BACKOUT, "backout", (), NUMBER, _NONE),
+    VerbRow(Verb.INQUIRE, "inquire", (HANDLE, _SELECTORS), results.ATTRIBUTES, _OF_HANDLE),
+    VerbRow(Verb.SET, "set", (HANDLE, _SETTINGS), NUMBER, _OF_HANDLE),
+    VerbRow(Verb.MQSC, "mqsc", (_CHECK, _SCRIPT), results.REPLIES, _COMMANDS),
+    VerbRow(Verb.STATUS, "status", (), results.FIGURES, _SHOWN),
+    VerbRow(Verb.TRIGGER_PENDING, "trigger_pending", (), results.PENDING, _PENDING),
     VerbRow(
-        Verb.REGISTER, "register", (_UUID, *_CHECKPOINT, flag("resume", "whether to resume")), record(Registration)
+        Verb.TRIGGER_WAIT, "trigger_wait", (integer("posts", "the number of posts"),), NUMBER, _CONNECT, VerbKind.WAIT
     ),
-    VerbRow(Verb.CLAIM, "claim", (*_READER, _START, *_LIMITS, _BEFORE, _WHOLE), NUMBER),
-    VerbRow(Verb.PIN, "pin", (*_READER, _LINEAGE, _START, _END), CUTS),
-    VerbRow(Verb.READ_CLAIMED, "read_claimed", (*_READER, *_SEQUENCES), COLUMNS, VerbKind.READ),
-    VerbRow(Verb.ACKNOWLEDGE, "acknowledge", (*_READER, Field("to", int, "the sequence")), NUMBER),
-    VerbRow(Verb.RELEASE, "release", _READER, NUMBER),
-    VerbRow(Verb.QUEUE_RANGES, "queue_ranges", (_Q_NAMES,), results.RANGES, VerbKind.READ),
-    VerbRow(Verb.BROWSE_RANGE, "browse_range", (_Q_NAME, *_ARRIVALS, _SELECTION), COLUMNS, VerbKind.READ),
-    VerbRow(Verb.BROWSE_CUTS, "browse_cuts", (_Q_NAME, *_ARRIVALS, *_LIMITS), CUTS, VerbKind.READ),
-    VerbRow(Verb.SINK, "sink", (name("name", "the name of the sink"),), results.LEDGER),
-    VerbRow(Verb.STAGE, "stage", (_UNIT, _QUERY, *_PIECE, replace(DATA, name="rows")), record(Staged)),
-    VerbRow(Verb.PUBLISH, "publish", (_SINK, _BATCH, _QUERY, _WINNERS), record(Publication), join=claims.name_winners),
-    VerbRow(Verb.DISCARD, "discard", (_UNITS,), NUMBER),
-    VerbRow(Verb.RELEASE_WAITING, "release_delayed", (_Q_NAME, _MSG_ID), NUMBER),
-    VerbRow(Verb.SERVE, "serve", (_Q_NAME, Field("options", make=service_options)), record(ServeAnswer)),
-    VerbRow(Verb.STOP_SERVING, "stop_serving", (_SERVICE,), NUMBER),
-    VerbRow(Verb.TAKE, "take_deliveries", (_SERVICE, _DELIVERIES), results.TAKEN, VerbKind.RECEIVE),
-    VerbRow(Verb.SETTLE, "settle_deliveries", (), results.SETTLED, by_hand=settle),
-    VerbRow(Verb.DELIVERY_CONNECT, "delivery_connection", (_TAKER, _DELIVERY, _APPL_NAME), results.PORT),
-    VerbRow(Verb.SERIALIZE, "serialize", (_OPTIONS, _TAG), NUMBER),
-    VerbRow(Verb.AUTHENTICATE, "authenticate", _CREDENTIALS, results.SECONDS),
+    VerbRow(Verb.TRIGGER_TAKE, "trigger_take", (_Q_NAME, _LEASES), results.LEASES, _GET),
+    VerbRow(Verb.TRIGGER_SWEEP, "trigger_sweep", (), NUMBER, _CTRL),
+    VerbRow(Verb.PUT_MANY, "put_many", (), results.PLACED_MANY, _REPLIES, by_hand=arguments.put_many),
+    VerbRow(
+        Verb.GET_MANY, "get_many", (HANDLE, _MD, _GMO, Field("count")), results.DELIVERIES, _OF_HANDLE, VerbKind.RECEIVE
+    ),
+    VerbRow(Verb.EXPLAIN, "explain", (Field("q_name"), *_ANY_IDS), results.EXPLANATION, _DSP),
+    VerbRow(Verb.BACKUP, "backup", (Field("path"),), NUMBER, _ADMINISTRATOR, VerbKind.READ),
+    VerbRow(
+        Verb.CONSUMER,
+        "consumer",
+        (name("name", "the name of the consumer"), _Q_NAMES),
+        record(ConsumerState),
+        _GET_EACH,
+    ),
+    VerbRow(
+        Verb.REGISTER,
+        "register",
+        (_UUID, *_CHECKPOINT, flag("resume", "whether to resume")),
+        record(Registration),
+        _GET_EACH,
+    ),
+    VerbRow(Verb.CLAIM, "claim", (*_READER, _START, *_LIMITS, _BEFORE, _WHOLE), NUMBER, _GET_EACH),
+    VerbRow(Verb.PIN, "pin", (*_READER, _LINEAGE, _START, _END), CUTS, _GET_EACH),
+    VerbRow(Verb.READ_CLAIMED, "read_claimed", (*_READER, *_SEQUENCES), COLUMNS, _GET_EACH, VerbKind.READ),
+    VerbRow(Verb.ACKNOWLEDGE, "acknowledge", (*_READER, Field("to", int, "the sequence")), NUMBER, _GET_EACH),
+    VerbRow(Verb.RELEASE, "release", _READER, NUMBER, _GET_EACH),
+    VerbRow(Verb.QUEUE_RANGES, "queue_ranges", (_Q_NAMES,), results.RANGES, _BROWSE, VerbKind.READ),
+    VerbRow(Verb.BROWSE_RANGE, "browse_range", (_Q_NAME, *_ARRIVALS, _SELECTION), COLUMNS, _BROWSE, VerbKind.READ),
+    VerbRow(Verb.BROWSE_CUTS, "browse_cuts", (_Q_NAME, *_ARRIVALS, *_LIMITS), CUTS, _BROWSE, VerbKind.READ),
+    VerbRow(Verb.SINK, "sink", (name("name", "the name of the sink"),), results.LEDGER, _PUT_EACH),
+    VerbRow(Verb.STAGE, "stage", (_UNIT, _QUERY, *_PIECE, replace(DATA, name="rows")), record(Staged), _STAGED),
+    VerbRow(
+        Verb.PUBLISH,
+        "publish",
+        (_SINK, _BATCH, _QUERY, _WINNERS),
+        record(Publication),
+        _PUT_EACH,
+        join=claims.name_winners,
+    ),
+    VerbRow(Verb.DISCARD, "discard", (_UNITS,), NUMBER, _PUT_EACH),
+    VerbRow(Verb.RELEASE_WAITING, "release_delayed", (_Q_NAME, _MSG_ID), NUMBER, _GET),
+    VerbRow(Verb.SERVE, "serve", (_Q_NAME, Field("options", make=service_options)), record(ServeAnswer), _SERVED),
+    VerbRow(Verb.STOP_SERVING, "stop_serving", (_SERVICE,), NUMBER, _OF_CONNECTION),
+    VerbRow(Verb.TAKE, "take_deliveries", (_SERVICE, _DELIVERIES), results.TAKEN, _OF_CONNECTION, VerbKind.RECEIVE),
+    VerbRow(Verb.SETTLE, "settle_deliveries", (), results.SETTLED, _OF_CONNECTION, by_hand=settle),
+    VerbRow(
+        Verb.DELIVERY_CONNECT, "delivery_connection", (_TAKER, _DELIVERY, _APPL_NAME), results.PORT, _OF_CONNECTION
+    ),
+    VerbRow(Verb.SERIALIZE, "serialize", (_OPTIONS, _TAG), NUMBER, _CONNECT),
+    VerbRow(Verb.AUTHENTICATE, "authenticate", _CREDENTIALS, results.SECONDS, _CONNECT),
+    VerbRow(Verb.EXPLAIN_OPEN, "explain_open", (*_OBJECT, _ABOUT, _RIGHTS), results.ACCESS, _ABOUT_ONESELF),
+    VerbRow(Verb.EXPLAIN_CONNECT, "explain_connect", (_ABOUT, *_LINE, _PLAIN), results.ACCESS, _ABOUT_ONESELF),
 )
 
 BY_NAME: Final = {row.name: row for row in ROWS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -129,12 +130,20 @@ OF_THE_CONNECTION = {
 }
 """What is numbered for each connection, or needs CONNECT alone."""
 
-ELSEWHERE = {Verb.CONNECT, Verb.PUT1, Verb.TRIGGER_PENDING, Verb.BACKUP}
+ELSEWHERE = {
+    Verb.CONNECT, Verb.PUT1, Verb.TRIGGER_PENDING, Verb.BACKUP, Verb.AUTHENTICATE, Verb.EXPLAIN_OPEN,
+    Verb.EXPLAIN_CONNECT,
+}  # fmt: skip
 """Verbs with tests of their own."""
 
 
 def test_x7_1_each_verb_has_a_right() -> None:
     assert {*CASES, *OF_THE_HANDLE, *OF_THE_CONNECTION, *ELSEWHERE} == {row.verb for row in verbs.ROWS}
+    for row in verbs.ROWS:
+        needs = CASES[row.verb].needs if row.verb in CASES else {}
+        words = {right.name.lower() for rights in needs.values() for right in rights if right.name is not None}
+        assert words <= set(re.findall(r"[a-z]+", row.right)) or row.right.startswith("those of"), row
+        assert row.right, row
 
 
 @pytest.mark.parametrize("verb", CASES, ids=[verb.name for verb in CASES])

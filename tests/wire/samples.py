@@ -37,6 +37,8 @@ from broker.mqi import (
     MQPMO,
     MQPMRF,
     MQRC,
+    Access,
+    AccessStep,
     Cause,
     Explanation,
     Finding,
@@ -91,6 +93,13 @@ SETTLEMENTS = [
     Settlement(4, Outcome.DONE, failed=((3, FAILURE), (5, Failure("KeyError"))), ran=0.5),
 ]
 
+REFUSED = Access(
+    allowed=False,
+    user="bob",
+    steps=(AccessStep("rights", "PUT on QUEUE ORDERS", "refused: PUT is missing"),),
+    grant="SET AUTHREC PROFILE('ORDERS') OBJTYPE(QUEUE) PRINCIPAL('bob') AUTHADD(PUT)",
+)
+
 CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.DISCONNECT: ("disconnect", (True,)),
     Verb.OPEN: ("open", (OD, MQOO.INPUT_SHARED | MQOO.OUTPUT)),
@@ -133,6 +142,8 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.TRIGGER_SWEEP: ("trigger_sweep", ()),
     Verb.SERIALIZE: ("serialize", (4, b"TAG")),
     Verb.AUTHENTICATE: ("authenticate", (CredentialKind.TOKEN.value, b"a.b.c")),
+    Verb.EXPLAIN_OPEN: ("explain_open", ("ORDERS", "QM2", 1, "bob", "put,get")),
+    Verb.EXPLAIN_CONNECT: ("explain_connect", ("bob", "192.0.2.7", "APP", "CN=bob", "", False)),
 }
 """The calls of a port but for PUT_MANY, by verb: the method and its arguments, in the order of the frame."""
 
@@ -200,6 +211,8 @@ RESULTS: dict[Verb, Any] = {
     Verb.TRIGGER_SWEEP: 2,
     Verb.SERIALIZE: 0,
     Verb.AUTHENTICATE: 3600.0,
+    Verb.EXPLAIN_OPEN: REFUSED,
+    Verb.EXPLAIN_CONNECT: Access(allowed=True, user="bob", steps=()),
 }
 """What calls return, by verb."""
 

@@ -53,6 +53,10 @@ FIELDS: dict[Verb, tuple[Any, ...]] = {
 }
 CLAIM_CALLS = tuple(verb for verb in CALLS if Verb.CONSUMER <= verb <= Verb.BROWSE_CUTS)
 HANDLING_CALLS = (Verb.RELEASE_WAITING, Verb.SERVE, Verb.STOP_SERVING, Verb.TAKE, Verb.SETTLE)
+ACCESS_CALLS = (Verb.EXPLAIN_OPEN, Verb.EXPLAIN_CONNECT)
+LATER = (*CLAIM_CALLS, *HANDLING_CALLS, Verb.DELIVERY_CONNECT, Verb.SERIALIZE, Verb.AUTHENTICATE, *ACCESS_CALLS)
+"""The calls whose frames stand behind those of the first version."""
+
 CLIENT: list[tuple[Any, ...]] = [
     HELLO,
     (Verb.HEARTBEAT, 0, 0),
@@ -60,7 +64,7 @@ CLIENT: list[tuple[Any, ...]] = [
     *(
         (verb, 1, number, *FIELDS.get(verb, items))
         for number, (verb, (_, items)) in enumerate(CALLS.items(), 2)
-        if verb not in (*CLAIM_CALLS, *HANDLING_CALLS, Verb.SERIALIZE, Verb.AUTHENTICATE)
+        if verb not in LATER
     ),
     (Verb.TRIGGER_DONE, 1, 0, [1, 2]),
     (Verb.TRIGGER_RETURN, 1, 0, [3]),
@@ -82,6 +86,7 @@ CLIENT: list[tuple[Any, ...]] = [
     (Verb.SERIALIZE, 1, 320, *CALLS[Verb.SERIALIZE][1]),
     (Verb.CONNECT, 3, 321, *BY_VERB[Verb.CONNECT].items(SECURED)),
     (Verb.AUTHENTICATE, 3, 322, *CALLS[Verb.AUTHENTICATE][1]),
+    *((verb, 1, number, *CALLS[verb][1]) for number, verb in enumerate(ACCESS_CALLS, 323)),
 ]
 SERVER: list[tuple[Any, ...]] = [
     WELCOME,
@@ -89,7 +94,7 @@ SERVER: list[tuple[Any, ...]] = [
     *(
         (Verb.ANSWER, 1, number, *fields(verb, found))
         for number, (verb, found) in enumerate(RESULTS.items(), 1)
-        if verb not in (*CLAIM_CALLS, *HANDLING_CALLS, Verb.DELIVERY_CONNECT, Verb.SERIALIZE, Verb.AUTHENTICATE)
+        if verb not in LATER
     ),
     *((Verb.FAILED, 1, number, *answers.error_fields(error)) for number, error in enumerate(ERRORS, 100)),
     (Verb.CANCELLED, 1, 2**40),
@@ -109,6 +114,7 @@ SERVER: list[tuple[Any, ...]] = [
     (Verb.ANSWER, 1, 320, *fields(Verb.SERIALIZE, RESULTS[Verb.SERIALIZE])),
     (Verb.ANSWER, 3, 321, *fields(Verb.CONNECT, Connected("QM1", 3600.0))),
     (Verb.ANSWER, 3, 322, *fields(Verb.AUTHENTICATE, RESULTS[Verb.AUTHENTICATE])),
+    *((Verb.ANSWER, 1, number, *fields(verb, RESULTS[verb])) for number, verb in enumerate(ACCESS_CALLS, 323)),
     (Verb.REFUSED, 0, 0, 2162, "QM1 is stopping"),
 ]
 

@@ -40,6 +40,9 @@ _ON_OBJECT = (
 )
 """Options of MQOPEN, and the right on the object that any of them needs."""
 
+_ONE_EACH = ~(REMOVING & ~MQOO.INPUT_SHARED.value | MQOO.SAVE_ALL_CONTEXT.value)
+"""Masks all but one of the options that need the same right."""
+
 _ON_MANAGER = Right.SETID | Right.SETALL
 """Rights that are needed on the queue manager too."""
 
@@ -51,7 +54,9 @@ _OF_PUT1 = (
     (MQPMO.ALTERNATE_USER_AUTHORITY.value, _ALTERNATE_USER),
 )
 
-_DYNAMIC_PREFIX = "AMQ."
+AUTOMATIC_PREFIX = "AMQ."
+"""What the names of dynamic queues begin with that their users did not choose."""
+
 _SPACE_TYPES = {"QUEUE": MQOT.Q.value, "PROCESS": MQOT.PROCESS.value}
 
 
@@ -63,6 +68,16 @@ def rights_for(options: int) -> Right:
         if options & some:
             rights |= right
     return rights
+
+
+def options_for(wanted: Right) -> tuple[int, Right]:
+    """Return options of an open that needs these rights on the object, and those of them that no open needs."""
+    options, others = 0, wanted
+    for some, right in _ON_OBJECT:
+        if right in wanted:
+            options |= some & _ONE_EACH
+            others &= ~right
+    return options, others
 
 
 @lru_cache(maxsize=1024)
@@ -112,7 +127,7 @@ def judge_model(caller: Caller, model: str, name: str, options: int, alternate_u
     subject, wanted = _subject(caller, options, alternate_user), rights_for(options)
     _judge_manager(subject, wanted)
     subject.require(wanted | Right.DSP, model)
-    if not name.startswith(_DYNAMIC_PREFIX):
+    if not name.startswith(AUTOMATIC_PREFIX):
         subject.require(wanted, name)
 
 

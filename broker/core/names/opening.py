@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from broker.core.names.routes import Route
     from broker.core.queues.handles import Hconn
     from broker.core.queues.queue import LocalQueue
+    from broker.core.security.caller import Caller
     from broker.core.selector import Selector
     from broker.mqi.structures import ObjectDescriptor
 
@@ -54,15 +55,23 @@ def open_object(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: i
     if od.selection_string:
         raise MQError(MQRC.SELECTOR_INVALID_FOR_TYPE, f"a selector is for queues, not for a {space.lower()}")
     name = own_name if space == "QMGR" else od.object_name
-    if hconn.caller is not None:
-        judging.judge_object(hconn.caller, space, name, options & _JUDGED_OPTIONS, od.alternate_user_id)
-    if space != "QMGR" and (space, name) not in objects.definitions:
-        raise UnknownNameError(MQRC.UNKNOWN_OBJECT_NAME, unknown(objects.definitions, own_name, name, space))
-    if options & ~_INQUIRE_ONLY:
-        raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, f"{name}: a {space.lower()} can only be opened for INQUIRE")
+    check_other(objects, hconn.caller, space, name, options, od.alternate_user_id)
     handle = Handle(hconn, space, name, options, None)
     hconn.add(handle)
     return handle
+
+
+def check_other(
+    objects: Objects, caller: Caller | None, space: str, name: str, options: int, alternate_user: str
+) -> None:
+    """Raise what an open of a process, or of the queue manager itself, does by its name and options."""
+    if caller is not None:
+        judging.judge_object(caller, space, name, options & _JUDGED_OPTIONS, alternate_user)
+    if space != "QMGR" and (space, name) not in objects.definitions:
+        why = unknown(objects.definitions, objects.definition.name, name, space)
+        raise UnknownNameError(MQRC.UNKNOWN_OBJECT_NAME, why)
+    if options & ~_INQUIRE_ONLY:
+        raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, f"{name}: a {space.lower()} can only be opened for INQUIRE")
 
 
 def open_queue(hconn: Hconn, name: str, route: Route, options: int, selection_string: str = "") -> Handle:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from broker.core.security.distinguished_names import Name
+    from broker.core.security.facts import Attributes
 
 DEFAULT_CHANNEL = "EVERMQ.SVRCONN"
 """The channel of clients that name none."""
@@ -61,3 +62,8 @@ class Posture(NamedTuple):
     conn_auth: str = "SYSTEM.DEFAULT.AUTHINFO.IDPWOS"
     rules: bool = True
     trusts: bool = False
+
+    @classmethod
+    def of(cls, attributes: Attributes, *, trusts: bool) -> Posture:
+        """The settings of a queue manager with these attributes."""
+        return cls(str(attributes["CONNAUTH"]), bool(attributes["CHLAUTH"]), trusts)

@@ -95,3 +95,15 @@ def all_of(object_type: int) -> Right:
 def words_of(rights: Right) -> str:
     """Return the words of a set of rights, with commas, as SET AUTHREC takes them."""
     return ",".join(str(each.name) for each in rights) or "NONE"
+
+
+def rights_of(text: str) -> Right:
+    """Return the set of rights of these words, with commas, in any letter case. Raises ValueError for others."""
+    rights = Right.NONE
+    for word in text.split(","):
+        named = Right.__members__.get(word.strip().upper())
+        if not named:
+            known = ", ".join(str(each.name).lower() for each in Right)
+            raise ValueError(f"{word.strip()!r} is no right: give some of {known}")
+        rights |= named
+    return rights

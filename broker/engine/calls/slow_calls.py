@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.core.explain.explaining import explain
-from broker.core.explain.findings import without_programs
 from broker.core.explain.holders import held_by
 from broker.core.names import dynamic
 from broker.core.names.definitions import Delete
@@ -20,21 +17,16 @@ from broker.engine.jobs.awaits import PAUSE, Changed
 from broker.engine.jobs.group_awaits import Asked, refreshed
 from broker.engine.leaving import ending_waits
 from broker.mqi.constants.options import MQCO
-from broker.mqi.explanations import Explanation
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from broker.core.explain.explaining import ExplainSelection
-    from broker.core.names.routes import Route
-    from broker.core.queues.handles import Handle, Hconn
-    from broker.core.security.caller import Caller
+    from broker.core.queues.handles import Handle
     from broker.engine.conversation import Conversation
     from broker.interface.answers import Opened
     from broker.interface.port import Call
     from broker.mqi.errors import MQError
-    from broker.mqi.explanations import Finding
     from broker.mqi.structures import ObjectDescriptor
 
 
@@ -107,37 +99,6 @@ async def status(conversation: Conversation) -> dict[str, Any]:
     for _ in figures.steps():
         await PAUSE
     return figures.all()
-
-
-async def explanation(conversation: Conversation, route: Route, selection: ExplainSelection) -> Explanation:
-    """Explain why a queue gives a message, or does not."""
-    findings: list[Finding] = []
-    names = _may_know_programs(conversation.hconn.caller)
-    now = conversation.context.clock.time()
-    largest = conversation.manager.config.limits.claim_bytes
-    for finding in explain(route, route.queue.shelf, selection, now, conversation.core, largest):
-        if finding is not None:
-            findings.append(finding if names else without_programs(finding))
-        await PAUSE
-    return Explanation(q_name=route.queue.name, findings=tuple(findings))
-
-
-def judge_explain(hconn: Hconn, q_name: str) -> None:
-    """Raise NOT_AUTHORIZED (2035) where the messages of a queue are not explained to a user."""
-    hconn.require(Right.DSP, q_name)
-
-
-async def shown_to(caller: Caller | None, explain: Callable[[], Awaitable[Explanation]]) -> Explanation:
-    """An explanation as this user may see it."""
-    explanation = await explain()
-    if _may_know_programs(caller):
-        return explanation
-    return replace(explanation, findings=tuple(map(without_programs, explanation.findings)))
-
-
-def _may_know_programs(caller: Caller | None) -> bool:
-    """True if a user may know who else uses the queue manager: DSP on it."""
-    return caller is None or caller.may_manager(Right.DSP)
 
 
 async def backup(conversation: Conversation, path: str) -> int:

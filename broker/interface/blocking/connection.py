@@ -58,6 +58,8 @@ class SyncConnection(Face[Connection]):
     mqsc = Blocking(Connection.mqsc)
     status = Blocking(Connection.status)
     explain = Blocking(Connection.explain)
+    explain_open = Blocking(Connection.explain_open)
+    explain_connect = Blocking(Connection.explain_connect)
     backup = Blocking(Connection.backup)
     release_delayed = Blocking(Connection.release_delayed)
     release_waiting = Blocking(Connection.release_waiting)
