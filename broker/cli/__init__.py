@@ -34,7 +34,7 @@ COMMANDS = (
     ListedCommand(
         "explain",
         "broker.cli.messages.explain",
-        "Tell why messages of QUEUE are not delivered, a line for each thing found.",
+        "Tell why messages of QUEUE are not delivered, or what a user may do, and why.",
     ),
     ListedCommand("get", "broker.cli.messages.get", "Get a message from QUEUE and print it."),
     ListedCommand(

@@ -39,13 +39,14 @@ Result = TypeVar("Result")
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
-def with_url(command: Command) -> Command:
-    """Give a command the option `--url`, and those of who connects: its `url` has all of them."""
+def with_url(command: Command, *, by_channel: bool = True) -> Command:
+    """Give a command the option `--url`, and those of who connects: its `url` has all of them. With `by_channel` one is
+    `--channel`, which other commands mean otherwise.
+    """
 
     @wraps(command)
-    def completing(
-        *arguments: Any, url: str, user: str, channel: str, ca: str, cert: str, cert_key: str, **others: Any
-    ) -> Any:
+    def completing(*arguments: Any, url: str, user: str, ca: str, cert: str, cert_key: str, **others: Any) -> Any:
+        channel = others.pop("channel") if by_channel else ""
         try:
             whole = completed(url, user=user, channel=channel, ca=ca, cert=cert, key=cert_key)
         except ValueError as error:
@@ -60,23 +61,28 @@ def with_url(command: Command) -> Command:
         show_envvar=True,
         help="The queue manager to connect to.",
     )
-    return option(with_identity(cast("Command", completing)))
+    return option(with_identity(cast("Command", completing), by_channel=by_channel))
 
 
-def with_identity(command: Command) -> Command:
+def with_identity(command: Command, *, by_channel: bool = True) -> Command:
     """Give a command the options of who connects. Secrets are in the environment, or in files that it names."""
-    for option in reversed(_IDENTITY):
-        command = option(command)
+    for name, option in reversed(_IDENTITY.items()):
+        if by_channel or name != "channel":
+            command = option(command)
     return command
 
 
-_IDENTITY: Final = (
-    click.option("--user", metavar="NAME", default="", help="The user; else EVERMQ_USER."),
-    click.option("--channel", metavar="NAME", default="", help="The channel to come in by."),
-    click.option("--ca", metavar="FILE", default="", help="Of mqs://: whom to trust; else EVERMQ_CA, or the system."),
-    click.option("--cert", metavar="FILE", default="", help="Of mqs://: our certificate; else EVERMQ_CERT."),
-    click.option("--cert-key", metavar="FILE", default="", help="Its key; else EVERMQ_KEY, or in the same file."),
-)
+_IDENTITY: Final = {
+    "user": click.option("--user", metavar="NAME", default="", help="The user; else EVERMQ_USER."),
+    "channel": click.option("--channel", metavar="NAME", default="", help="The channel to come in by."),
+    "ca": click.option(
+        "--ca", metavar="FILE", default="", help="Of mqs://: whom to trust; else EVERMQ_CA, or the system."
+    ),
+    "cert": click.option("--cert", metavar="FILE", default="", help="Of mqs://: our certificate; else EVERMQ_CERT."),
+    "key": click.option(
+        "--cert-key", metavar="FILE", default="", help="Its key; else EVERMQ_KEY, or in the same file."
+    ),
+}
 
 
 def converse(url: str, work: Callable[[Connection], Awaitable[Result]]) -> Result:

@@ -333,5 +333,30 @@ def test_explain_tells_in_figures(on: Evermq, queue: str) -> None:
         ("NOT_OPEN_FOR_INPUT", {}),
         ("AVAILABLE", {"messages": 1}),
     ]
+    assert on("explain", "queue", queue).stdout == on("explain", queue).stdout
     missing = on("explain", "NO.SUCH.QUEUE")
     assert (missing.exit_code, missing.stderr.startswith("evermq: MQRC_UNKNOWN_OBJECT_NAME (2085): ")) == (10, True)
+
+
+def test_x9_1_explain_open_ends_with_the_line_that_allows_it(on: Evermq, queue: str) -> None:
+    asked = ("explain", "open", queue, "--as", "stranger", "--for", "put,get")
+    *steps, verdict, grant = on(*asked).stdout.splitlines()
+    assert steps[-1] == f"rights: GET,PUT on QUEUE {queue}: refused: GET,PUT is missing"
+    assert verdict == f"stranger may not open {queue} for put,get; this would allow it:"
+    assert on("mqsc", input=grant).exit_code == 0
+    assert on(*asked).stdout.splitlines()[-1] == f"stranger may open {queue} for put,get"
+    found = json.loads(on(*asked, "--json").stdout)
+    assert (found["allowed"], found["user"], found["grant"]) == (True, "stranger", "")
+    assert found["steps"][-1] == {"rule": "rights", "compared": f"GET,PUT on QUEUE {queue}", "verdict": "allowed"}
+
+
+def test_x9_1_explain_connect_tells_rule_by_rule(on: Evermq) -> None:
+    told = on("explain", "connect", "stranger", "--from", "192.0.2.7", "--channel", "SYSTEM.DEF.SVRCONN")
+    assert told.stdout.splitlines() == [
+        "USER(stranger): no such user: has no password to give",
+        "CHLAUTH('SYSTEM.*') TYPE(ADDRESSMAP) ADDRESS('*') USERSRC(NOACCESS): channel SYSTEM.DEF.SVRCONN, address "
+        "192.0.2.7: refused",
+        "stranger may not connect from 192.0.2.7; no command allows it without letting others in",
+    ]
+    wrong = on("explain", "connect", "stranger", "--from", "somewhere")
+    assert (wrong.exit_code, "OPTIONS_ERROR (2046): from_: 'somewhere'" in wrong.stderr) == (10, True)
