@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from broker.commands import errors
 from broker.commands.display import dictionary, layout, mqsc_token, zmqsc_token
-from broker.commands.requests import RecordChoice
+from broker.commands.requests import DisplayRequest, RecordChoice
 from broker.commands.security import records, rules
 from broker.commands.selection import generic_match
 from broker.commands.table.attributes import TABLE, rows_of, type_of, value_of
@@ -18,10 +18,10 @@ from broker.commands.table.statuses import STATUSES
 from broker.mqi.replies import CommandReply
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from broker.commands.catalog import Catalog
-    from broker.commands.requests import DisplayRequest, RuleChoice, StatusRequest
+    from broker.commands.requests import RuleChoice, StatusRequest
     from broker.commands.table.forms import Value
     from broker.commands.table.row import Attribute
     from broker.core.names.definitions import Definition
@@ -45,6 +45,20 @@ def display(request: DisplayRequest, catalog: Catalog) -> Iterator[CommandReply 
         yield CommandReply(code=noun.code, text=text, attributes=(dictionary(shown),))
     if none_fits:
         raise errors.not_found(request.pattern)
+
+
+def display_checked(definition: Definition | None, lines: Iterable[str], catalog: Catalog) -> CommandReply:
+    """The reply to DISPLAY CHLAUTH MATCH(RUNCHECK): the record that counts, if there is one, and below it these lines
+    that explain it.
+    """
+    noun = SHOWN["CHLAUTH"]
+    shown: list[tuple[Attribute, Value]] = []
+    if definition is not None:
+        request = DisplayRequest("CHLAUTH", definition.name, ("CHLAUTH",))
+        shown = _shown(request, definition, catalog) or []
+    text = layout(f"{noun.code}: {noun.heading}", (mqsc_token(row, value) for row, value in shown))
+    attributes = (dictionary(shown),) if shown else ()
+    return CommandReply(code=noun.code, text="\n".join([text, *lines]), attributes=attributes)
 
 
 def display_status(request: StatusRequest, catalog: Catalog) -> Iterator[CommandReply | None]:

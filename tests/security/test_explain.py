@@ -257,3 +257,28 @@ async def test_x9_1_a_channel_that_is_stopped_or_asks_for_tls_is_told() -> None:
         await run(it, ["STOP CHANNEL(APP)"])
         stopped = await it.owner.explain_connect("root", from_="192.0.2.7", channel="APP")
         assert stopped.steps[-1].verdict == "refused: it is stopped"
+
+
+async def test_x9_1_runcheck_shows_the_record_that_counts_and_what_explain_says() -> None:
+    async with world() as it:
+        await begin(it, Random(1))
+        await run(
+            it,
+            [
+                f"DEFINE USER('mary') PASSWORD('{HASH}')",
+                "DEFINE CHANNEL(APP) CHLTYPE(SVRCONN)",
+                "SET CHLAUTH(APP) TYPE(ADDRESSMAP) ADDRESS('192.0.2.*') USERSRC(NOACCESS)",
+                "SET CHLAUTH('*') TYPE(USERMAP) CLNTUSER('mary') USERSRC(CHANNEL)",
+            ],
+        )
+        asked = "DISPLAY CHLAUTH(APP) MATCH(RUNCHECK) ADDRESS('192.0.2.7') CLNTUSER('mary')"
+        (reply,) = await it.owner.mqsc(asked)
+        (shown,) = reply.attributes
+        assert (shown["CHLAUTH"], shown["TYPE"], shown["ADDRESS"]) == ("APP", "ADDRESSMAP", "192.0.2.*")
+        access = await it.owner.explain_connect("mary", from_="192.0.2.7", channel="APP")
+        assert reply.text.splitlines()[3:] == [*map(str, access.steps), *access.grant.splitlines()]
+        await run(it, access.grant.splitlines())
+        (reply,) = await it.owner.mqsc(asked)
+        assert reply.attributes[0]["TYPE"] == "USERMAP"
+        (reply,) = await it.owner.mqsc("DISPLAY CHLAUTH(APP) MATCH(RUNCHECK) ADDRESS('192.0.2.7') SSLPEER('bob')")
+        assert (reply.ok, reply.code) == (False, "AMQ8425E")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker.core.names import judging, opening
 from broker.core.security import access
 from broker.core.security.caller import Caller
-from broker.core.security.facts import SELF
+from broker.core.security.facts import SELF, rule_key
 from broker.core.security.partner import DEFAULT_CHANNEL, Partner, Proof
 from broker.core.security.rights import Q_MGR, TYPE_WORDS, Q, Right
 from broker.mqi.access import Access, AccessStep
@@ -21,6 +21,7 @@ from broker.mqi.reasons import MQRC
 from broker.mqi.structures import ObjectDescriptor
 
 if TYPE_CHECKING:
+    from broker.core.names.definitions import Definition
     from broker.core.names.objects import Objects
     from broker.core.security.authority import Authority
     from broker.core.security.distinguished_names import Name
@@ -122,18 +123,26 @@ def explain_connect(objects: Objects, posture: Posture, line: AskedLine, *, toke
     """Explain whether a user may connect by a line. It is taken to know its password, or to have a token where the
     queue manager takes `tokens` and the user has no password.
     """
-    authority = objects.authority
+    return access.explain_connect(objects.authority, posture, _partner(objects, line, tokens=tokens))
+
+
+def rule_for(objects: Objects, posture: Posture, line: AskedLine) -> Definition | None:
+    """Return the record of channels that counts for a line, or blocks it (RUNCHECK); None without one."""
+    rule = access.counting_rule(objects.authority, posture, _partner(objects, line))
+    return None if rule is None else objects.definitions.get(("CHLAUTH", rule_key(rule)))
+
+
+def _partner(objects: Objects, line: AskedLine, *, tokens: bool = False) -> Partner:
     channel = line.channel or DEFAULT_CHANNEL
-    known = authority.users.get(line.user)
+    known = objects.authority.users.get(line.user)
     by_token = tokens and not (known is not None and known.password)
     proof = Proof.NONE if not line.user else Proof.TOKEN_GIVEN if by_token else Proof.PASSWORD_GIVEN
-    protocol, suite = ("", "") if line.plain else _agreed(authority.channels.get(channel))
+    protocol, suite = ("", "") if line.plain else _agreed(objects.authority.channels.get(channel))
     stopped = "it is stopped" if channel in objects.stopped_channels else ""
-    partner = Partner(
+    return Partner(
         channel, line.address, line.user, proof, line.user, line.subject, line.issuer, protocol, suite,
         unavailable=stopped,
     )  # fmt: skip
-    return access.explain_connect(authority, posture, partner)
 
 
 def _agreed(channel: Channel | None) -> tuple[str, str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from broker.core.security.admission import Admission
     from broker.core.security.authority import Authority
+    from broker.core.security.facts import Rule
     from broker.core.security.partner import Partner, Posture
 
 _CHANGES_MAX: Final = 4
@@ -62,6 +63,13 @@ def explain_connect(authority: Authority, posture: Posture, partner: Partner) ->
         return Access(allowed=True, user=admission.user, steps=steps + admission.steps)
     opened = explain_open(authority, admission.user, Q_MGR, SELF, Right.CONNECT)
     return opened._replace(steps=steps + admission.steps + opened.steps)
+
+
+def counting_rule(authority: Authority, posture: Posture, partner: Partner) -> Rule | None:
+    """Return the rule of channels that counts for a partner who gives what `explain_connect` takes it to give, or the
+    one that blocks it.
+    """
+    return _admitted(authority, posture, _able(authority, partner)[0]).rule
 
 
 def _able(authority: Authority, partner: Partner) -> tuple[Partner, tuple[AccessStep, ...]]:

@@ -52,7 +52,7 @@ class CommandServer:
         self._clock = context.clock
         self._catalog = catalog
         self._decisions = decisions
-        self.security = SecurityCommands(context.core.objects)
+        self.security = SecurityCommands(context.core.objects, catalog)
         self._script_bytes = script_bytes
 
     def check(self, text: str, hconn: Hconn) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.commands import errors
 from broker.commands.display import layout
+from broker.commands.inquiry import display_checked
 from broker.commands.requests import (
     EntityRightsRequest,
     RefreshSecurityRequest,
@@ -15,15 +16,20 @@ from broker.commands.requests import (
 )
 from broker.commands.table.authority_records import ENTITY_TYPES, RightSet
 from broker.commands.table.channels import CHANNEL_TYPES
+from broker.core.explain.accessing import AskedLine, explain_connect, rule_for
+from broker.core.security import distinguished_names
 from broker.core.security.facts import SELF, SERVER_CONNECTION, Principal
+from broker.core.security.partner import Posture
 from broker.core.security.rights import Q_MGR, TYPE_WORDS, Right, all_of
 from broker.mqi.replies import CommandReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from broker.commands.catalog import Catalog
     from broker.commands.requests import SecurityRequest
     from broker.core.names.objects import Objects
+    from broker.core.security.distinguished_names import Name
 
 _CHANNEL_WORDS: Final = {number: word for word, number in CHANNEL_TYPES.items()}
 _ENTITY_WORDS: Final = {number: word for word, number in ENTITY_TYPES.items()}
@@ -34,8 +40,9 @@ class SecurityCommands:
     of a channel that is stopped, and loads its certificates anew.
     """
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Objects, catalog: Catalog) -> None:
         self._objects = objects
+        self._catalog = catalog
         self.followers: list[Callable[[SecurityRequest], None]] = []
 
     def carry_out(self, request: SecurityRequest) -> CommandReply:
@@ -56,7 +63,7 @@ class SecurityCommands:
             case EntityRightsRequest():
                 return self._rights(request)
             case RunCheckRequest():
-                raise errors.not_supported("DISPLAY CHLAUTH MATCH(RUNCHECK)")
+                return self._run_check(request)
         for follow in self.followers:
             follow(request)
         return reply
@@ -69,6 +76,15 @@ class SecurityCommands:
         type = int(channel.attributes["CHLTYPE"])
         if type != SERVER_CONNECTION:
             raise errors.not_supported(f"{verb} CHANNEL of CHLTYPE({_CHANNEL_WORDS[type]})")
+
+    def _run_check(self, request: RunCheckRequest) -> CommandReply:
+        """The record that counts for a client, and why it is let in or not, as `evermq explain connect` tells it."""
+        names = (_name("SSLPEER", request.peer), _name("SSLCERTI", request.issuer))
+        line = AskedLine(request.client_user, request.address, request.channel, *names)
+        posture = Posture.of(self._objects.definition.attributes, trusts=False)
+        found = explain_connect(self._objects, posture, line)
+        lines = [*map(str, found.steps), *found.grant.splitlines()]
+        return display_checked(rule_for(self._objects, posture, line), lines, self._catalog)
 
     def _rights(self, request: EntityRightsRequest) -> CommandReply:
         """The rights of an entity by all records that count for it."""
@@ -95,6 +111,15 @@ class SecurityCommands:
             "AMQ8866I: Display entity authority details.", (f"{key}({value})" for key, value in shown.items())
         )
         return CommandReply(code="AMQ8866I", text=text, attributes=(shown,))
+
+
+def _name(keyword: str, text: str) -> Name:
+    try:
+        return distinguished_names.parse(text)
+    except ValueError:
+        raise errors.bad_value(
+            keyword, text, "with MATCH(RUNCHECK) a distinguished name, as CN=app1, O=Example"
+        ) from None
 
 
 def _reply(code: str, what: str) -> CommandReply:
