@@ -235,6 +235,8 @@ SECURITY_REQUESTS = (
     RunCheckRequest, EntityRightsRequest, RefreshSecurityRequest, StartChannelRequest, StopChannelRequest,
 )  # fmt: skip
 
+SECURITY_QUESTIONS = (RunCheckRequest, EntityRightsRequest)
+"""Those of them that only ask."""
 
 Decision: TypeAlias = ResolveConsumerRequest | ResolveUnitRequest | ResetRequest
 """Requests by which an administrator decides in place of a program."""

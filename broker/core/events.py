@@ -41,12 +41,12 @@ _HEADER = struct.Struct("<9i")  # MQCFH: Type, StrucLength, Version, Command, Ms
 _INTEGER = struct.Struct("<4i")  # ParameterCount; MQCFIN: Type, StrucLength, Parameter, Value;
 _STRING = struct.Struct("<5i")  # MQCFST: Type, StrucLength, Parameter, CodedCharSetId, StringLength, then the string
 _CFT_INTEGER, _CFT_STRING, _CFT_EVENT = 3, 4, 7
-_COMMAND_Q_MGR_EVENT, _COMMAND_PERFM_EVENT = 44, 45
+Q_MGR_EVENT, _PERFM_EVENT = 44, 45  # MQCMD
 _CFC_LAST = 1
 _CC_WARNING = 1
-_APPL_NAME = 3024  # MQCACF_APPL_NAME
-_NAME_SIZE = 48
-_APPL_NAME_SIZE = 28
+APPL_NAME = 3024  # MQCACF_APPL_NAME
+NAME_SIZE = 48
+APPL_NAME_SIZE = 28
 
 _Q_FULL = int(MQRC.Q_FULL)
 _INHIBITED = (int(MQRC.GET_INHIBITED), int(MQRC.PUT_INHIBITED))
@@ -159,12 +159,12 @@ class Events:
                 self._tell(queue, gauge, MQRC.Q_FULL, "QDPMAXEV", now)
         elif reason in _INHIBITED and self._inhibit:
             parameters = (
-                _string(MQCA.Q_MGR_NAME, self._ids.q_mgr_name, _NAME_SIZE),
-                _string(MQCA.Q_NAME, name, _NAME_SIZE),
-                _integer(MQIA.APPL_TYPE, hconn.appl_type),
-                _string(_APPL_NAME, hconn.appl_name, _APPL_NAME_SIZE),
+                string_parameter(MQCA.Q_MGR_NAME, self._ids.q_mgr_name, NAME_SIZE),
+                string_parameter(MQCA.Q_NAME, name, NAME_SIZE),
+                integer_parameter(MQIA.APPL_TYPE, hconn.appl_type),
+                string_parameter(APPL_NAME, hconn.appl_name, APPL_NAME_SIZE),
             )
-            self._send(QUEUE_MANAGER_QUEUE, _COMMAND_Q_MGR_EVENT, reason, parameters, now)
+            self._send(QUEUE_MANAGER_QUEUE, Q_MGR_EVENT, reason, parameters, now)
 
     def _late(self, queue: MessageQueue, gauge: Gauge, now: float) -> bool:
         """True if the last get, or the put that ended the queue's emptiness, is longer ago than QSVCINT."""
@@ -191,15 +191,15 @@ class Events:
         if not _number(queue, switch):
             return
         parameters = (
-            _string(MQCA.Q_MGR_NAME, self._ids.q_mgr_name, _NAME_SIZE),
-            _string(MQCA.BASE_OBJECT_NAME, queue.name, _NAME_SIZE),
-            _integer(MQIA.TIME_SINCE_RESET, int(now - gauge.since)),
-            _integer(MQIA.HIGH_Q_DEPTH, gauge.highest),
-            _integer(MQIA.MSG_ENQ_COUNT, gauge.enqueued),
-            _integer(MQIA.MSG_DEQ_COUNT, gauge.dequeued),
+            string_parameter(MQCA.Q_MGR_NAME, self._ids.q_mgr_name, NAME_SIZE),
+            string_parameter(MQCA.BASE_OBJECT_NAME, queue.name, NAME_SIZE),
+            integer_parameter(MQIA.TIME_SINCE_RESET, int(now - gauge.since)),
+            integer_parameter(MQIA.HIGH_Q_DEPTH, gauge.highest),
+            integer_parameter(MQIA.MSG_ENQ_COUNT, gauge.enqueued),
+            integer_parameter(MQIA.MSG_DEQ_COUNT, gauge.dequeued),
         )
         gauge.reset(now, queue.depth)
-        self._send(PERFORMANCE_QUEUE, _COMMAND_PERFM_EVENT, reason, parameters, now)
+        self._send(PERFORMANCE_QUEUE, _PERFM_EVENT, reason, parameters, now)
 
     def _send(self, q_name: str, command: int, reason: int, parameters: Sequence[bytes], now: float) -> None:
         put_date, put_time = self._ids.stamp(now)
@@ -228,11 +228,12 @@ def _reaches(queue: MessageQueue, keyword: str) -> bool:
     return queue.depth * 100 >= queue.max_depth * _number(queue, keyword)
 
 
-def _integer(parameter: int, value: int) -> bytes:
+def integer_parameter(parameter: int, value: int) -> bytes:
+    """An integer (MQCFIN)."""
     return _INTEGER.pack(_CFT_INTEGER, _INTEGER.size, parameter, value)
 
 
-def _string(parameter: int, text: str, size: int) -> bytes:
-    """A string of `size` characters, a multiple of four as the structure wants it."""
+def string_parameter(parameter: int, text: str, size: int) -> bytes:
+    """A string (MQCFST) of `size` characters, a multiple of four as the structure wants it."""
     fixed = _STRING.pack(_CFT_STRING, _STRING.size + size, parameter, UTF_8, size)
     return fixed + encode_characters(text, size)

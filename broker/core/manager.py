@@ -25,7 +25,6 @@ from broker.core.calls.puts import distribution, placing
 from broker.core.claims import consumer as consumers
 from broker.core.claims.consumers import Consumers
 from broker.core.deliveries.deliveries import Deliveries
-from broker.core.events import Events
 from broker.core.identifiers import Identifiers
 from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, DELAYED, LOCKED, Entry
 from broker.core.message.rows import Rows
@@ -44,6 +43,7 @@ from broker.core.queues.keys import KeyCount
 from broker.core.queues.locking import OwnLocks
 from broker.core.queues.shelf.views import Search
 from broker.core.queues.waiters import Waiter
+from broker.core.security_events import SecurityEvents
 from broker.core.triggers import Triggers
 from broker.mqi.constants.objects import MQOT
 from broker.mqi.constants.options import MQOO
@@ -81,7 +81,7 @@ class Manager:
         self.ids = Identifiers(self.name, now, high_water, int(definition.attributes["CCSID"]))
         self.objects = Objects(definition, self.ids, self.effects)
         self.triggers = Triggers(self.objects, self.effects)
-        self.events = Events(self.ids, self.effects)
+        self.events = SecurityEvents(self.ids, self.effects)
         self.consumers = Consumers(self.objects)
         self.sinks = Sinks()
         self.branches = PreparedBranches()

@@ -11,6 +11,7 @@ from broker.core.calls.puts import handoff
 from broker.core.message.rows import Rows
 from broker.core.moment import Moment
 from broker.core.prepared import branches as prepared_branches
+from broker.engine.admin.security_log import SecurityLog
 from broker.engine.calls.answers import nobody
 from broker.engine.handlers.deliveries import DeliveryService
 from broker.engine.handlers.delivery_ends import DeliveryEnds
@@ -51,7 +52,7 @@ class EngineContext:
 
     __slots__ = (
         "_ended_waits", "bodies", "clock", "core", "deliveries", "delivery_ends", "jobs", "journal", "loop",
-        "mark_expiry", "member", "monitors", "outbox", "releases", "sharing", "slices", "switch_offs",
+        "mark_expiry", "member", "monitors", "outbox", "releases", "security_log", "sharing", "slices", "switch_offs",
     )  # fmt: skip
 
     member: SharedQueues
@@ -73,6 +74,7 @@ class EngineContext:
         self.bodies = bodies
         self.slices = slices
         self.outbox = Outbox(self)
+        self.security_log = SecurityLog(core, clock, self.perform)
         self.monitors = Monitors(core.triggers)
         self.mark_expiry = MarkExpiry(self)
         self.jobs = Jobs(self)

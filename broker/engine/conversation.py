@@ -277,6 +277,7 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
         commands = self.manager.commands
         commands.check(text, self.hconn)
         script = call if isinstance(call, ScriptCall) else self._unread_script()
+        script.user = self.hconn.user
         self.call_order.change(call, commands.script(text, script, up_to_failure=check), at_once=False)
 
     def _unread_script(self) -> ScriptCall:

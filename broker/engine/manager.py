@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 
 from broker.clock import Clock
-from broker.core.security.caller import Caller
 from broker.engine import opening, starting
 from broker.engine.admin import backups
 from broker.engine.admin.command_server import CommandServer
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from broker.config import Config
     from broker.core.manager import Manager
     from broker.core.names.definitions import Change
+    from broker.core.security.caller import Caller
     from broker.engine.handlers.monitors import Monitors
     from broker.engine.opening import JoinableGroup
     from broker.interface.blocking import SyncConnection
@@ -142,7 +142,7 @@ class QueueManager:
         over, CONN_TAG_NOT_USABLE (2350) while the queue-sharing group cannot be reached.
         """
         self._check_entered()
-        judged = None if as_user is None else Caller.connecting(self.core.objects.authority, as_user)
+        judged = None if as_user is None else self.context.security_log.connecting(as_user, appl_name)
         port = self.converse(appl_name, user or as_user or process_user(), caller=judged)
         connection = Connection(port, tagging_of(options, conn_tag))
         connection.opened_at = caller()

@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from broker.core.names.definitions import OWN, SHARED, Definition
+from broker.core.security.authority import NotAuthorizedError, RefusedCall
 from broker.core.security.rights import Right
-from broker.mqi.constants.objects import MQQDT
+from broker.mqi.constants.objects import MQOT, MQQDT
 from broker.mqi.constants.options import MQCO
 from broker.mqi.errors import MQError
 from broker.mqi.names import is_name
@@ -29,6 +30,7 @@ SHARED_DYNAMIC = MQQDT.SHARED_DYNAMIC.value
 
 _GENERIC_LENGTH = 32  # of what stands before the asterisk
 
+_QUEUE = MQOT.Q.value
 _DELETE = MQCO.DELETE.value
 _PURGE = MQCO.DELETE_PURGE.value
 
@@ -79,7 +81,11 @@ def close_deletes(handle: Handle, options: int) -> bool:
             MQRC.OPTION_NOT_VALID_FOR_TYPE,
             f"{handle.name} is no permanent dynamic queue, nor a temporary one that this handle created",
         )
-    handle.hconn.require(Right.DLT, queue.name)
+    try:
+        handle.hconn.require(Right.DLT, queue.name)
+    except NotAuthorizedError as error:
+        error.of(RefusedCall("close", handle.hconn.appl_type, handle.hconn.appl_name, _QUEUE, queue.name))
+        raise
     return True
 
 

@@ -11,6 +11,7 @@ from broker.core.names import dynamic, judging
 from broker.core.names.definitions import Define
 from broker.core.names.resolution import UnknownNameError, unknown
 from broker.core.queues.handles import FOR_CO_OP, Handle
+from broker.core.security.authority import NotAuthorizedError, RefusedCall
 from broker.core.selector import selector
 from broker.mqi.constants.objects import MQOT
 from broker.mqi.constants.options import MQOO
@@ -47,7 +48,8 @@ def open_object(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: i
             route = objects.route(od.object_name, od.object_q_mgr_name, options)
         else:
             names = (od.object_name, od.object_q_mgr_name)
-            route = judging.route(objects, hconn.caller, names, options, od.alternate_user_id)
+            with _Judgement(hconn, od, options):
+                route = judging.route(objects, hconn.caller, names, options, od.alternate_user_id)
         return open_queue(hconn, od.object_name, route, options, od.selection_string)
     own_name = objects.definition.name
     if od.object_q_mgr_name not in ("", own_name):
@@ -55,7 +57,8 @@ def open_object(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: i
     if od.selection_string:
         raise MQError(MQRC.SELECTOR_INVALID_FOR_TYPE, f"a selector is for queues, not for a {space.lower()}")
     name = own_name if space == "QMGR" else od.object_name
-    check_other(objects, hconn.caller, space, name, options, od.alternate_user_id)
+    with _Judgement(hconn, od, options):
+        check_other(objects, hconn.caller, space, name, options, od.alternate_user_id)
     handle = Handle(hconn, space, name, options, None)
     hconn.add(handle)
     return handle
@@ -129,7 +132,26 @@ def _admit(handle: Handle, queue: LocalQueue) -> None:
 def judge_known(hconn: Hconn, od: ObjectDescriptor, route: Route, options: int) -> None:
     """Raise NOT_AUTHORIZED (2035) where an open by a way that is known would."""
     if hconn.caller is not None:
-        judging.judge(hconn.caller, route, options, od.alternate_user_id)
+        with _Judgement(hconn, od, options):
+            judging.judge(hconn.caller, route, options, od.alternate_user_id)
+
+
+class _Judgement:
+    """The judgement of an open: a refusal knows which call it was."""
+
+    __slots__ = ("_hconn", "_od", "_options")
+
+    def __init__(self, hconn: Hconn, od: ObjectDescriptor, options: int) -> None:
+        self._hconn, self._od, self._options = hconn, od, options
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, NotAuthorizedError):
+            hconn, od = self._hconn, self._od
+            program, names = (hconn.appl_type, hconn.appl_name), (od.object_name, od.object_q_mgr_name)
+            error.of(RefusedCall("open", *program, int(od.object_type), *names, self._options))
 
 
 # Dynamic queues
@@ -147,7 +169,8 @@ def make_dynamic(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: 
         raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"{own_name} has no model queue {od.object_name!r} any more")
     name = dynamic.name_for(od.dynamic_q_name, objects.ids)
     if hconn.caller is not None:
-        judging.judge_model(hconn.caller, od.object_name, name, options, od.alternate_user_id)
+        with _Judgement(hconn, od, options):
+            judging.judge_model(hconn.caller, od.object_name, name, options, od.alternate_user_id)
     if ("QUEUE", name) in objects.definitions:
         raise MQError(MQRC.OBJECT_ALREADY_EXISTS, f"there is a queue {name} already")
     if od.selection_string:

@@ -8,7 +8,7 @@ may come and go: `forget` drops what is known of one name, so that temporary que
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.security.channel_rules import for_channel
 from broker.core.security.entities import is_entity
@@ -46,16 +46,34 @@ EVERYTHING: Final = ~Right.NONE
 _NOTHING: Final = Right.NONE
 
 
+class RefusedCall(NamedTuple):
+    """A call that was refused: its `step` is "open" or "close"; the program, and the object, as the call named it."""
+
+    step: str
+    appl_type: int
+    appl_name: str
+    object_type: int
+    name: str
+    q_mgr_name: str = ""
+    options: int = 0
+
+
 class NotAuthorizedError(MQError):
     """MQRC_NOT_AUTHORIZED (2035). The program sees the reason and the same detail each time; the log and `explain` have
     the step that was refused, and the rule that it fails.
     """
 
-    def __init__(self, step: str, rule: str) -> None:
+    def __init__(self, step: str, rule: str, user: str = "") -> None:
         super().__init__(MQRC.NOT_AUTHORIZED, REFUSED)
-        self.args = (step, rule)  # what pickling calls the class with again
+        self.args = (step, rule, user)  # what pickling calls the class with again
         self.step = step
         self.rule = rule
+        self.user = user
+        self.call: RefusedCall | None = None  # where an event tells more of it
+
+    def of(self, call: RefusedCall) -> None:
+        """Note which call it was."""
+        self.call, self.step = call, call.step
 
 
 class Authority:
@@ -185,11 +203,12 @@ class Authority:
         rights = self.rights(user, object_type, name)
         return _NOTHING if wanted in rights else wanted & ~rights  # arithmetic of flags is slow
 
-    def check(self, user: str, object_type: int, name: str, wanted: Right, step: str = "open") -> None:
+    def check(self, user: str, object_type: int, name: str, wanted: Right, step: str = "call") -> None:
         """Raise NOT_AUTHORIZED (2035) unless the user has all the wanted rights on an object."""
         missing = self.missing(user, object_type, name, wanted)
         if missing:
-            raise NotAuthorizedError(step, f"{user} has no {words_of(missing)} on {kind_and_name(object_type, name)}")
+            rule = f"{user} has no {words_of(missing)} on {kind_and_name(object_type, name)}"
+            raise NotAuthorizedError(step, rule, user)
 
     def class_rights(self, user: str, object_type: int, name: str) -> Right:
         """Return the rights of a user on objects of a type that are yet to be made under a name: CRT is the one to look

@@ -28,10 +28,9 @@ class Caller:
         """The user of a new connection. Raises NOT_AUTHORIZED (2035) for one that is disabled, or may not connect."""
         known = authority.users.get(user)
         if known is not None and not known.enabled:
-            raise NotAuthorizedError("connect", f"USER({user}) STATUS(DISABLED)")
-        caller = cls(authority, user)
-        caller.require_manager(Right.CONNECT)
-        return caller
+            raise NotAuthorizedError("connect", f"USER({user}) STATUS(DISABLED)", user)
+        authority.check(user, Q_MGR, SELF, Right.CONNECT, "connect")
+        return cls(authority, user)
 
     def other(self, user: str) -> Caller:
         """The same question about another user."""
@@ -45,7 +44,7 @@ class Caller:
     def require_administrator(self) -> None:
         """Raise NOT_AUTHORIZED (2035) for a user who is no administrator."""
         if not self.administrator:
-            raise NotAuthorizedError("administration", f"only {ADMINISTRATORS} and its members may")
+            raise NotAuthorizedError("administration", f"only {ADMINISTRATORS} and its members may", self.user)
 
     def may(self, wanted: Right, q_name: str) -> bool:
         """True if it has these rights on the queue of this name."""

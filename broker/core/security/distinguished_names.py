@@ -115,8 +115,13 @@ def of_certificate(subject: Iterable[Iterable[tuple[str, str]]], serial: str = "
 
 def pattern_of(name: Name) -> str | None:
     """Return the pattern that fits this name and as few others as a pattern can; None if none fits it."""
-    written = ",".join(f'{kind}="{_escaped(value)}"' for kind, value in name)
-    return written if written and matches(written, name) else None
+    pattern = written(name)
+    return pattern if pattern and matches(pattern, name) else None
+
+
+def written(name: Name) -> str:
+    """Return a name as a text."""
+    return ",".join(f'{kind}="{_escaped(value)}"' for kind, value in name)
 
 
 def _fit(wanted: tuple[NamePart, ...], values: list[str]) -> bool:

@@ -16,11 +16,19 @@ from broker.commands import errors
 from broker.commands.errors import CommandError
 from broker.commands.interpreter import CommandOutcome, begin, refused
 from broker.commands.language import script
-from broker.commands.requests import DECISIONS, GROUP_REQUESTS, SECURITY_REQUESTS, ScopedRequest
+from broker.commands.language.numbers import ESCAPE
+from broker.commands.requests import (
+    DECISIONS,
+    GROUP_REQUESTS,
+    SECURITY_QUESTIONS,
+    SECURITY_REQUESTS,
+    ScopedRequest,
+)
+from broker.core.security.authority import NotAuthorizedError
 from broker.core.security.rights import Right
 from broker.engine.admin.group_commands import refusal_of
 from broker.engine.admin.scripts import Unread
-from broker.engine.admin.security_commands import SecurityCommands
+from broker.engine.admin.security_commands import SecurityCommands, changes_security
 from broker.engine.jobs.awaits import PAUSE, Changed
 from broker.engine.jobs.group_awaits import Asked, refreshed
 from broker.engine.mistakes import mistake
@@ -59,7 +67,11 @@ class CommandServer:
         """Raises NOT_AUTHORIZED (2035) for a connection whose user may run no commands at all, DATA_LENGTH_ERROR (2010)
         for a script that is too long, CHAR_CONVERSION_ERROR (2340) for one with characters that are none.
         """
-        hconn.require_manager(Right.DSP)
+        try:
+            hconn.require_manager(Right.DSP)
+        except NotAuthorizedError as error:
+            self._context.security_log.command_refused(error, ESCAPE)
+            raise
         try:
             length = len(text) if len(text) > self._script_bytes else len(text.encode())
         except UnicodeEncodeError as error:
@@ -120,6 +132,8 @@ class CommandServer:
         begun = begin(text, self._catalog, now, warned, here=here)
         if isinstance(begun, CommandOutcome):
             reply = await self._change(begun)
+            if reply.ok and changes_security(begun.changes, text):
+                self._context.security_log.security_changed(call.user, text)
             call.add(reply)
             return reply.ok
         if isinstance(begun, DECISIONS):
@@ -128,6 +142,8 @@ class CommandServer:
             return reply.ok
         if isinstance(begun, SECURITY_REQUESTS):
             reply = self._secure(begun)
+            if reply.ok and not isinstance(begun, SECURITY_QUESTIONS):
+                self._context.security_log.security_changed(call.user, text)
             call.add(reply)
             return reply.ok
         if isinstance(begun, (ScopedRequest, *GROUP_REQUESTS)):

@@ -30,6 +30,9 @@ class ScriptCall(Call[list[CommandReply]]):
     def __init__(self, limit: int) -> None:
         super().__init__()
         self.limit = limit
+        self.user = ""
+        """The user whose commands these are, for the log."""
+
         self._parts: list[ReplyPart] = []
         self._unread = 0
         self._bytes = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from broker.commands import errors
@@ -17,6 +18,7 @@ from broker.commands.requests import (
 from broker.commands.table.authority_records import ENTITY_TYPES, RightSet
 from broker.commands.table.channels import CHANNEL_TYPES
 from broker.core.explain.accessing import AskedLine, explain_connect, rule_for
+from broker.core.names.definitions import Define, Together
 from broker.core.security import distinguished_names
 from broker.core.security.facts import SELF, SERVER_CONNECTION, Principal
 from broker.core.security.partner import Posture
@@ -24,15 +26,27 @@ from broker.core.security.rights import Q_MGR, TYPE_WORDS, Right, all_of
 from broker.mqi.replies import CommandReply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from broker.commands.catalog import Catalog
     from broker.commands.requests import SecurityRequest
+    from broker.core.names.definitions import Change
     from broker.core.names.objects import Objects
     from broker.core.security.distinguished_names import Name
 
 _CHANNEL_WORDS: Final = {number: word for word, number in CHANNEL_TYPES.items()}
 _ENTITY_WORDS: Final = {number: word for word, number in ENTITY_TYPES.items()}
+
+
+_SPACES: Final = frozenset({"USER", "AUTHREC", "CHLAUTH", "AUTHINFO", "CHANNEL"})
+_OF_Q_MGR: Final = re.compile(r"\b(?:CONNAUTH|CHLAUTH|AUTHOREV|CHLEV|SSLEV|IGQAUT|IGQUSER)\b", re.IGNORECASE)
+
+
+def changes_security(changes: Iterable[Change], text: str) -> bool:
+    """True if one of the changes that a command makes is about users, their rights, or who comes in."""
+    single = (part for each in changes for part in (each.changes if isinstance(each, Together) else (each,)))
+    spaces = {each.definition.space if isinstance(each, Define) else each.space for each in single}
+    return bool(spaces & _SPACES) or ("QMGR" in spaces and _OF_Q_MGR.search(text) is not None)
 
 
 class SecurityCommands:

@@ -17,6 +17,7 @@ from broker.core.calls.puts import handoff
 from broker.core.message.generated.reports import unread
 from broker.core.message.rows import Rows
 from broker.core.names.resolution import UnknownNameError
+from broker.core.security.authority import NotAuthorizedError
 from broker.engine.calls.answers import fail, succeed
 from broker.engine.calls.gets import ReceivingCall, spoil
 from broker.engine.calls.name_look_up import NameLookUp
@@ -334,6 +335,8 @@ class CallOrder:
             else:
                 call.set_exception(self.name_look_up.reported(error).with_traceback(None))
         except MQError as error:
+            if isinstance(error, NotAuthorizedError):
+                self._context.security_log.not_authorized(error)
             call.set_exception(error.with_traceback(None))  # which would keep the arguments alive
         except Exception as error:
             spoil(call, mistake(error, "a call"))

@@ -30,6 +30,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from broker.core.security.authority import NotAuthorizedError
 from broker.engine.admin.changes import Changes
 from broker.engine.calls.answers import fail_written, succeed
 from broker.engine.calls.gets import spoil
@@ -88,6 +89,7 @@ class Jobs:
 
     def __init__(self, context: EngineContext) -> None:
         self._slices = context.slices
+        self._security_log = context.security_log
         self._changes = Changes(context)
         self._ready: deque[Job] = deque()
         self._waiting: dict[Job, None] = {}
@@ -156,6 +158,8 @@ class Jobs:
         except StopIteration as end:
             self._end(job, job.answer, end.value)
         except MQError as refused:
+            if isinstance(refused, NotAuthorizedError):
+                contained(self._security_log.not_authorized, refused)
             self._end(job, spoil, refused)
         except StoreError as failed:
             self._end(job, fail_written, failed, MQRC.STORAGE_MEDIUM_FULL)

@@ -6,6 +6,7 @@
     tokens      JSON web tokens, as `token_settings` say; `signatures` are joserfc's, `token_keys` the issuer's keys,
                 which `key_fetch` gets
     rates       calls and bytes a second of a user
+    log_rate    how often something about one origin is logged
 
 Nothing here decides what a user may do: that is `broker.core.security`.
 """

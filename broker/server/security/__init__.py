@@ -4,7 +4,6 @@ acceptor       takes sockets, and makes sessions of them
 newcomer       a line that has to log in, until it has
 places         how many newcomers there may be, and whose turn it is; pure
 lines          what is known of a line: address, protocol, certificate
-log_rate       how often a refusal is logged
 tls            the contexts of TLS; imported with `[tls]` alone, as `certificates` is
 certificates   the files of the contexts, watched and loaded again
 """

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import anyio
 
 from broker.engine.mistakes import mistake
+from broker.engine.security.log_rate import LogRate
 from broker.server.security.lines import LOCAL, LineSecurity, address_of
-from broker.server.security.log_rate import LogRate
 from broker.server.security.newcomer import Newcomer
 from broker.server.security.places import Places
 

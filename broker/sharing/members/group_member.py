@@ -224,7 +224,15 @@ class GroupMember:
     def make(self, call_order: CallOrder, call: Call[Any], work: GroupWork[None]) -> None:
         """Make a held call, which `work` answers unless it fails."""
         up_to_date = partial(self.repository.up_to_date, work)
-        self.ask(up_to_date, "a call on a shared queue", partial(_fail, call), call_order)
+        self.ask(up_to_date, "a call on a shared queue", partial(self._fail, call), call_order)
+
+    def _fail(self, call: Call[Any], error: Exception | None) -> None:
+        """Answer a call whose work has failed; what it has got goes back."""
+        if isinstance(error, MQError):
+            self.context.security_log.failed(error)
+            spoil(call, error)
+        elif error is not None:
+            fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
 
     def answer(self, call_order: CallOrder, call: Call[T], work: GroupWork[T]) -> None:
         async def answer() -> None:
@@ -248,14 +256,6 @@ class GroupMember:
             "igq": self.agent.all_figures(),
             "in_doubt": len(self.units.outcomes.doubts),
         }
-
-
-def _fail(call: Call[Any], error: Exception | None) -> None:
-    """Answer a call whose work has failed; what it has got goes back."""
-    if isinstance(error, MQError):
-        spoil(call, error)
-    elif error is not None:
-        fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
 
 
 def _nothing() -> None:
