@@ -236,8 +236,15 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
         elif self.context.sharing is not None and self.core.opens_shared(descriptor, options):
             self.context.sharing.handles.open(self, call, descriptor, options)
         else:
-            handle = self.core.open(self.hconn, descriptor, options, self.manager.clock.monotonic())
-            call.set_result(opened(handle, self.core.name))
+            call.set_result(opened(self.open_handle(descriptor, options), self.core.name))
+
+    def open_handle(self, descriptor: ObjectDescriptor, options: int) -> Handle:
+        """Open an object that is there, and is not shared. Raises what `Manager.open` does."""
+        try:
+            return self.core.open(self.hconn, descriptor, options, self.manager.clock.monotonic())
+        finally:
+            if self.hconn.refused:
+                self.context.security_log.refused_in_list(self.hconn)
 
     def _close(self, call: Call[int], hobj: int, options: int) -> None:
         handle, options = self.hconn.handle(hobj), checks.options(options)

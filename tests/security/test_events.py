@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from broker.core.security.rights import Right
 from broker.engine.security.log_rate import LINES_A_SECOND
 from broker.mqi import MQAT, MQCA, MQCO, MQIA, MQOO, MQRC, MQError, ObjectDescriptor
 from broker.mqi.constants.objects import MQOT
+from broker.mqi.structures import ObjectRecord
 from tests.conformance.test_events import Event, event_of
 from tests.security.test_explain import HASH, run
 from tests.security.world import World, world
@@ -114,6 +116,19 @@ async def test_x9_2_type_2_is_told_of_put1_too_by_whatever_way_it_goes() -> None
         assert await authority(it) == not_authorized(
             {QUALIFIER: 2, OPTIONS: MQOO.OUTPUT, USER: "alice", **PROGRAM, MQCA.Q_NAME: "Q"}
         )
+
+
+async def test_x9_2_type_2_is_told_of_each_destination_of_a_list() -> None:
+    async with world() as it:
+        await run(it, ["ALTER QMGR AUTHOREV(ENABLED)"])
+        it.let_connect("alice", {"Q": Right.PUT})
+        async with it.connect("alice") as connection:
+            for names in (("Q", "OTHER"), ("OTHER",)):
+                records = [ObjectRecord(object_name=name) for name in names]
+                with suppress(MQError):
+                    await opening(connection, ObjectDescriptor(records=records), MQOO.OUTPUT)
+                told = {QUALIFIER: 2, OPTIONS: MQOO.OUTPUT, USER: "alice", **PROGRAM, MQCA.Q_NAME: "OTHER"}
+                assert await authority(it) == not_authorized(told)
 
 
 async def test_x9_2_type_3_tells_what_may_not_be_deleted_by_a_close() -> None:

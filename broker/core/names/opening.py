@@ -48,7 +48,7 @@ def open_object(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: i
             route = objects.route(od.object_name, od.object_q_mgr_name, options)
         else:
             names = (od.object_name, od.object_q_mgr_name)
-            with _Judgement(hconn, od, options):
+            with Judgement(hconn, od, options):
                 route = judging.route(objects, hconn.caller, names, options, od.alternate_user_id)
         return open_queue(hconn, od.object_name, route, options, od.selection_string)
     own_name = objects.definition.name
@@ -57,7 +57,7 @@ def open_object(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: i
     if od.selection_string:
         raise MQError(MQRC.SELECTOR_INVALID_FOR_TYPE, f"a selector is for queues, not for a {space.lower()}")
     name = own_name if space == "QMGR" else od.object_name
-    with _Judgement(hconn, od, options):
+    with Judgement(hconn, od, options):
         check_other(objects, hconn.caller, space, name, options, od.alternate_user_id)
     handle = Handle(hconn, space, name, options, None)
     hconn.add(handle)
@@ -132,11 +132,11 @@ def _admit(handle: Handle, queue: LocalQueue) -> None:
 def judge_known(hconn: Hconn, od: ObjectDescriptor, route: Route, options: int) -> None:
     """Raise NOT_AUTHORIZED (2035) where an open by a way that is known would."""
     if hconn.caller is not None:
-        with _Judgement(hconn, od, options):
+        with Judgement(hconn, od, options):
             judging.judge(hconn.caller, route, options, od.alternate_user_id)
 
 
-class _Judgement:
+class Judgement:
     """The judgement of an open: a refusal knows which call it was."""
 
     __slots__ = ("_hconn", "_od", "_options")
@@ -169,7 +169,7 @@ def make_dynamic(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: 
         raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"{own_name} has no model queue {od.object_name!r} any more")
     name = dynamic.name_for(od.dynamic_q_name, objects.ids)
     if hconn.caller is not None:
-        with _Judgement(hconn, od, options):
+        with Judgement(hconn, od, options):
             judging.judge_model(hconn.caller, od.object_name, name, options, od.alternate_user_id)
     if ("QUEUE", name) in objects.definitions:
         raise MQError(MQRC.OBJECT_ALREADY_EXISTS, f"there is a queue {name} already")

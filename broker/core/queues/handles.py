@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from broker.core.queues.shelf.selection import Request
     from broker.core.queues.unit import Unit
     from broker.core.queues.waiters import Waiter
+    from broker.core.security.authority import NotAuthorizedError
     from broker.core.security.caller import Caller
     from broker.core.security.rights import Right
     from broker.core.selector import Selector
@@ -40,6 +41,7 @@ class Hconn:
         self.user = user[:12]
         self.channel = ""  # where it comes from; empty in the queue manager's own process
         self.caller: Caller | None = None  # None: the owner of the queue manager, who may do everything
+        self.refused: tuple[NotAuthorizedError, ...] = ()  # destinations of lists, of which the log is to be told
         self.tag: bytes | None = None  # that programs which may not run beside it have too
         self.handles: dict[int, Handle] = {}
         self.unit: Unit | None = None

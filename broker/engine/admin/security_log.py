@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from broker.clock import Clock
     from broker.core.manager import Manager
+    from broker.core.queues.handles import Hconn
     from broker.core.security.admission import Admission
     from broker.core.security.partner import Partner
     from broker.mqi.errors import MQError
@@ -56,6 +57,12 @@ class SecurityLog:
         if error.call is not None:
             self._core.events.call_refused(error.user, error.call, self._clock.time())
             self._perform()
+
+    def refused_in_list(self, hconn: Hconn) -> None:
+        """Destinations of a distribution list were refused."""
+        refused, hconn.refused = hconn.refused, ()
+        for error in refused:
+            self.not_authorized(error)
 
     def connecting(self, user: str, appl_name: str) -> Caller:
         """The caller of a new connection as this user. Raises NOT_AUTHORIZED (2035)."""

@@ -108,7 +108,7 @@ def put1(
             _place(call, conversation, Put(hconn, None, known, md, options, data, extras=extras, last_calls=last))
             return
         conversation.call_order.name_look_up.check_list(descriptor)
-        handle = core.open(hconn, descriptor, opens)
+        handle = conversation.open_handle(descriptor, opens)
         try:
             if isinstance(handle, DistributionList):
                 _check_no_extras(extras)

@@ -21,13 +21,14 @@ from broker.core.message.headers.mqmde import take_mqmde
 from broker.core.names import judging, opening
 from broker.core.queues.handles import Handle
 from broker.core.queues.unit import Unit
+from broker.core.security.authority import NotAuthorizedError
 from broker.mqi import checks
 from broker.mqi.constants.objects import MQOT
 from broker.mqi.constants.options import MQOO, MQPMO, MQPMRF
 from broker.mqi.errors import MQError
 from broker.mqi.layouts.packing import PACKED_FIELDS
 from broker.mqi.reasons import MQCC, MQRC
-from broker.mqi.structures import NO_ID, MessageDescriptor, ResponseRecord
+from broker.mqi.structures import NO_ID, MessageDescriptor, ObjectDescriptor, ResponseRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from broker.core.names.routes import Route
     from broker.core.queues.handles import Hconn
     from broker.core.queues.queue import LocalQueue
-    from broker.mqi.structures import ObjectDescriptor, ObjectRecord, PutMessageOptions, PutMessageRecord
+    from broker.mqi.structures import ObjectRecord, PutMessageOptions, PutMessageRecord
 
 Destination: TypeAlias = Handle | MQError
 """An open queue of the list, or why it could not be opened."""
@@ -141,6 +142,7 @@ def open_list(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: int
             f"{hconn.handle_count} handles are open, and each destination needs one: MAXHANDS is {objects.max_handles}",
         )
     destinations = [_open(objects, hconn, record, options, od.alternate_user_id) for record in od.records]
+    hconn.refused += tuple(each for each in destinations if isinstance(each, NotAuthorizedError))
     opened = DistributionList(hconn, options, destinations)
     if not opened.opened:
         raise _failure(opened.records, (each for each in destinations if isinstance(each, MQError)))
@@ -169,7 +171,9 @@ def _open(objects: Objects, hconn: Hconn, record: ObjectRecord, options: int, al
             route = objects.route(name, record.object_q_mgr_name, options)
         else:
             names = (name, record.object_q_mgr_name)
-            route = judging.route(objects, hconn.caller, names, options, alternate_user)
+            od = ObjectDescriptor(object_name=name, object_q_mgr_name=record.object_q_mgr_name)
+            with opening.Judgement(hconn, od, options):
+                route = judging.route(objects, hconn.caller, names, options, alternate_user)
         return opening.enter_queue(hconn, name, route, options)
     except MQError as error:
         return error.with_traceback(None)
