@@ -192,5 +192,6 @@ class SecurityEvents(Events):
 
 
 def _peer_name(partner: Partner) -> bytes:
-    name = written(partner.subject)[:_PEER_NAME_MAX]
-    return string_parameter(_SSL_PEER_NAME, name, len(name.encode()) + -len(name.encode()) % 4)
+    name = written(partner.subject)
+    size = len(name.encode())
+    return string_parameter(_SSL_PEER_NAME, name, min(size + -size % 4, _PEER_NAME_MAX))

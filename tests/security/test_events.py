@@ -244,6 +244,10 @@ async def test_x9_2_sslev_tells_of_lines_that_a_channel_does_not_take() -> None:
         it.manager.context.security_log.handshake_failed("192.0.2.7", "unknown ca")
         (event,) = await events_on(it, "SYSTEM.ADMIN.CHANNEL.EVENT")
         assert event.parameters == OWN | {QUALIFIER: 13, **AT, STAGE: "unknown ca", RETURN_CODE: 0}
+        it.manager.context.security_log.handshake_failed("192.0.2.7", "w" * 100)
+        await refuse(it, bob("TLS", subject=(("CN", "ü" * 2000),), **TLS13))
+        handshake, peer = await events_on(it, "SYSTEM.ADMIN.CHANNEL.EVENT")
+        assert (handshake.parameters[STAGE], peer.parameters[PEER]) == ("w" * 32, 'CN="' + "ü" * 510)
 
 
 async def test_x9_2_authorev_tells_of_a_login_that_proves_nothing() -> None:

@@ -75,7 +75,7 @@ class SecurityLog:
             raise
 
     def command_refused(self, error: NotAuthorizedError, command: int, user: str = "") -> None:
-        """A command was refused, which is told by its number (`broker.commands.language.numbers`)."""
+        """A command of a user was refused: its number is that of `broker.commands.language.numbers`."""
         error.step = COMMAND
         self._refused(error, user)
         self._core.events.command_refused(error.user or user, command, self._clock.time())
