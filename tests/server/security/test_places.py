@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from broker.config import LimitsConfig
-from broker.server.security.lines import LOCAL, LineSecurity, address_of
 from broker.engine.security.log_rate import LogRate
+from broker.server.security.lines import LOCAL, LineSecurity, address_of
 from broker.server.security.places import ORIGINS_MAX, Place, PlaceChanges, Places, Stage, origin_of
 
 A, B, C = "192.0.2.1", "192.0.2.2", "192.0.2.3"
