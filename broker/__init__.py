@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from broker.client.tls import TLS as TLS
     from broker.clock import Clock as Clock
     from broker.engine import QueueManager as QueueManager
+    from broker.engine.security.login import Login as Login
     from broker.interface import ClaimedBatch as ClaimedBatch
     from broker.interface import ColumnMessage as ColumnMessage
     from broker.interface import Connection as Connection
@@ -54,6 +55,7 @@ _MODULES = {
     "Deliveries": "interface",
     "Delivered": "interface",
     "DeliveryConnection": "interface",
+    "Login": "engine.security.login",
     "MQError": "mqi",
     "Message": "interface",
     "PendingQueue": "interface",

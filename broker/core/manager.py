@@ -29,7 +29,7 @@ from broker.core.identifiers import Identifiers
 from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, DELAYED, LOCKED, Entry
 from broker.core.message.rows import Rows
 from broker.core.names import opening
-from broker.core.names.definitions import SHARED, Define, Delete
+from broker.core.names.definitions import SHARED, Define, Definition, Delete
 from broker.core.names.objects import Objects
 from broker.core.prepared import branches as prepared_branches
 from broker.core.prepared import sink as sinks
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from broker.core.message.rows import ObjectRow
-    from broker.core.names.definitions import Change, Definition
+    from broker.core.names.definitions import Change
     from broker.core.names.routes import Route
     from broker.core.queues.handles import Handle, Hconn
     from broker.core.queues.queue import LocalQueue
@@ -68,6 +68,10 @@ _OPEN_FAIL_IF_QUIESCING = MQOO.FAIL_IF_QUIESCING.value
 INSTANCE = "INSTANCE"
 """The attribute of the queue manager's definition that tells its identifiers from those of others (`Identifiers`). No
 command knows it. A queue manager that was created without one goes on as if it were 0.
+"""
+CHECKED = "CHECKED"
+"""The attribute of the queue manager's definition that is 1 once users are checked: it came with the first user, and
+stays when the last one goes (security 1.3). No command knows it.
 """
 _NO_MSG_LOCKED = int(MQRC.NO_MSG_LOCKED)
 
@@ -104,6 +108,16 @@ class Manager:
         instance = int(definition.attributes.get(INSTANCE, 0))
         self.ids.belong_to(instance)
         self.keys.secret = instance.to_bytes(8, "big")
+
+    @property
+    def checked(self) -> bool:
+        """True if it is kept with the queue manager that its users are checked."""
+        return bool(self.objects.definition.attributes.get(CHECKED, 0))
+
+    def as_checked(self) -> Define:
+        """The change that lets users be checked from now on."""
+        before = self.objects.definition
+        return Define(Definition(before.kind, before.name, {**before.attributes, CHECKED: 1}))
 
     # Handles
 

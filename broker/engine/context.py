@@ -25,11 +25,12 @@ from broker.engine.outbox import Outbox
 from broker.engine.releases import Releases
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from broker.clock import Clock
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
+    from broker.core.names.definitions import Change
     from broker.core.queues.effects import Effects
     from broker.core.queues.unit import Unit
     from broker.core.queues.waiters import Waiter
@@ -51,8 +52,9 @@ class EngineContext:
     """
 
     __slots__ = (
-        "_ended_waits", "bodies", "clock", "core", "deliveries", "delivery_ends", "jobs", "journal", "loop",
-        "mark_expiry", "member", "monitors", "outbox", "releases", "security_log", "sharing", "slices", "switch_offs",
+        "_ended_waits", "bodies", "clock", "core", "deliveries", "delivery_ends", "followers", "jobs", "journal",
+        "loop", "mark_expiry", "member", "monitors", "outbox", "releases", "security_log", "sharing", "slices",
+        "switch_offs",
     )  # fmt: skip
 
     member: SharedQueues
@@ -82,6 +84,7 @@ class EngineContext:
         self.delivery_ends = DeliveryEnds(self)
         self.releases = Releases(self)
         self.switch_offs = SwitchOffs(self)
+        self.followers: list[Callable[[Change], None]] = []  # called with each change that has taken effect
         self.sharing = sharing  # None in no queue-sharing group
         if sharing is not None:
             self.member = sharing

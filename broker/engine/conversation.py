@@ -43,7 +43,7 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from broker.core.manager import Manager
     from broker.core.queues.handles import Handle
@@ -78,6 +78,9 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
         self.leases = Leases(manager.context, self.hconn)
         self.process = ""  # where its program runs; empty: in the queue manager's own process
         self.tag_use: TagUse | None = None
+        self.proof = None
+        self.of_delivery = False
+        self.tell_expelled: Callable[[str], None] | None = None  # on the line that it is on
 
     @property
     def q_mgr_name(self) -> str:
@@ -168,7 +171,7 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
         return self.call_order.in_order(Call(), partial(tags.serialize, self), options, tag)
 
     def authenticate(self, kind: int, secret: bytes) -> Call[float]:
-        return self.call_order.in_order(Call(), slow_calls.authenticate, kind, secret)
+        return self.call_order.in_order(Call(), partial(slow_calls.authenticate, self), kind, secret)
 
     def begin(self) -> Call[int]:
         return self.call_order.in_order(Call(), self.unit_of_work.begin)
@@ -225,6 +228,12 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
         Where there are very many calls that takes more than one turn of the event loop, unless it must be `at_once`.
         """
         leaving.break_off(self, reason, at_once=at_once)
+
+    def expel(self, why: str) -> None:
+        """Its user may not be here any more: break it, and tell the program."""
+        self.break_()
+        if self.tell_expelled is not None:
+            self.tell_expelled(why)
 
     # Objects
 
@@ -355,9 +364,8 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
         self.call_order.look(call, self.leases.sweep())
 
     def _connect(self, call: Call[Port], appl_name: str) -> None:
-        hconn = self.hconn
-        name = appl_name or hconn.appl_name
-        call.set_result(self.manager.converse(name, hconn.user, self.channel, self.room, caller=hconn.caller))
+        name = appl_name or self.hconn.appl_name
+        call.set_result(self.manager.converse(name, self.hconn.user, self.channel, self.room, like=self))
 
 
 def _break_unclaimed(port: Port) -> None:

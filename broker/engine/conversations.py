@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from broker.clock import Clock
     from broker.core.queues.unit import Unit
     from broker.engine.conversation import Conversation
+    from broker.engine.opening import JoinableGroup
+    from broker.engine.shared_queues import SharedQueues
 
 
 class Conversations:
@@ -52,3 +57,19 @@ class Conversations:
             timer = clock.call_later(timeout, self._all_ended.set)
             await self._all_ended.wait()
             timer.cancel()
+
+
+def check_named(name: str, own: str, sharing: SharedQueues | None, group: JoinableGroup | None) -> None:
+    """Raise Q_MGR_NAME_ERROR (2058) unless a program that names a queue manager so means the one called `own`, or a
+    member of its queue-sharing group, which it is; Q_MGR_NOT_AVAILABLE (2059) where it is out of that group.
+    """
+    if name in ("", own):
+        return
+    if sharing is None or group is None or name != group.name:
+        raise MQError(MQRC.Q_MGR_NAME_ERROR, f"{name} is not here; this is {own}")
+    if not sharing.in_group:
+        raise MQError(
+            MQRC.Q_MGR_NOT_AVAILABLE,
+            f"{own} is not in its queue-sharing group {name} now: connect to another member, or by the name {own} for "
+            "its private queues",
+        )

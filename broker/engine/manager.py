@@ -17,7 +17,7 @@ from broker.engine import opening, starting
 from broker.engine.admin import backups
 from broker.engine.admin.command_server import CommandServer
 from broker.engine.admin.decisions import Decisions
-from broker.engine.admin.figures import Figures
+from broker.engine.admin.figures import Figures, part_figures
 from broker.engine.admin.objects import LiveCatalog
 from broker.engine.calls.room import BOUNDLESS, Room
 from broker.engine.claims.claim_jobs import ClaimJobs
@@ -26,12 +26,13 @@ from broker.engine.claims.holdings import handler_figures
 from broker.engine.claims.sink_jobs import SinkJobs
 from broker.engine.context import EngineContext
 from broker.engine.conversation import Conversation
-from broker.engine.conversations import Conversations
+from broker.engine.conversations import Conversations, check_named
 from broker.engine.expiry_scan import ExpiryScan
 from broker.engine.jobs.slices import Slices
 from broker.engine.journal.afterwards import Afterwards
 from broker.engine.journal.bodies import Bodies
 from broker.engine.journal.journal import Journal
+from broker.engine.security.login import login
 from broker.engine.tags import LocalTags
 from broker.interface.blocking import OwnConnection
 from broker.interface.connection import Connection
@@ -50,9 +51,9 @@ if TYPE_CHECKING:
     from broker.config import Config
     from broker.core.manager import Manager
     from broker.core.names.definitions import Change
-    from broker.core.security.caller import Caller
     from broker.engine.handlers.monitors import Monitors
     from broker.engine.opening import JoinableGroup
+    from broker.engine.security.login import Login, LoginProof
     from broker.interface.blocking import SyncConnection
     from broker.storage.store import Store
 
@@ -74,7 +75,7 @@ class QueueManager:
         self.name = config.queue_manager.name
         self.sharing = None if group is None else group.member(self)
         self._group = group
-        self._store = store
+        self.store = store
         self.random_bits: Callable[[int], int] = randbits
         self._life = Life(f"queue manager {self.name}", self._live, caller())
         self.conversations = Conversations()
@@ -126,7 +127,7 @@ class QueueManager:
         appl_name: str = "",
         user: str = "",
         *,
-        as_user: str | None = None,
+        as_user: str | Login | None = None,
         options: int = 0,
         conn_tag: bytes = b"",
     ) -> Connection:
@@ -135,15 +136,17 @@ class QueueManager:
         it, `conn_tag`, up to 128 bytes, keeps programs from running beside one another (MQCONNX).
 
         The program owns the queue manager, and may do everything. With `as_user` each call is judged as that user's,
-        whom messages bear unless `user` is given (security 1.6): NOT_AUTHORIZED (2035) where it may not connect.
+        whom messages bear unless `user` is given (security 1.6): NOT_AUTHORIZED (2035) where it may not connect. With
+        what `login` has returned the connection ends when that does, too.
 
         Raises Q_MGR_QUIESCING (2161), Q_MGR_STOPPING (2162); when it is entered with a tag OPTIONS_ERROR (2046),
         CNO_ERROR (2139), CONN_TAG_IN_USE (2271) while another program has it or has left a unit of work that is not
         over, CONN_TAG_NOT_USABLE (2350) while the queue-sharing group cannot be reached.
         """
         self._check_entered()
-        judged = None if as_user is None else self.context.security_log.connecting(as_user, appl_name)
-        port = self.converse(appl_name, user or as_user or process_user(), caller=judged)
+        proof = None if as_user is None else self.authentication.proof_of(as_user)
+        name = user or (process_user() if proof is None else proof.login.user)
+        port = self.converse(appl_name, name, proof=proof)
         connection = Connection(port, tagging_of(options, conn_tag))
         connection.opened_at = caller()
         return connection
@@ -153,7 +156,7 @@ class QueueManager:
         appl_name: str = "",
         user: str = "",
         *,
-        as_user: str | None = None,
+        as_user: str | Login | None = None,
         options: int = 0,
         conn_tag: bytes = b"",
     ) -> SyncConnection:
@@ -175,11 +178,13 @@ class QueueManager:
         room: Room = BOUNDLESS,
         *,
         of_delivery: bool = False,
-        caller: Caller | None = None,
+        proof: LoginProof | None = None,
+        like: Conversation | None = None,
     ) -> Conversation:
         """A new conversation: the port behind a connection. `channel` names where it comes from, for `status`; `room`
         is what it has for calls and answers. One of a delivery is made while the queue manager quiesces, too: its
-        handler runs, and has the time to end. Its calls are judged as those of `caller`, if there is one.
+        handler runs, and has the time to end. It lives by a `proof`, and its calls are judged as those of its user, if
+        there is one: its own, or that of the conversation that it is `like`, with its limits.
         """
         self._check_entered()
         if self._stopping.is_set():
@@ -187,24 +192,18 @@ class QueueManager:
         if self.core.quiescing and not of_delivery:
             raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
         conversation = Conversation(self, appl_name, user, channel, room)
-        conversation.hconn.caller = caller
+        conversation.of_delivery = of_delivery
+        self.authentication.settle_in(conversation, proof, like)
         self.conversations.add(conversation)
         return conversation
+
+    login = login
 
     def check_named(self, name: str) -> None:
         """Raise Q_MGR_NAME_ERROR (2058) unless a program that names it so means this queue manager: by its name, that
         of its queue-sharing group, or none (queue-sharing 1); Q_MGR_NOT_AVAILABLE (2059) where it is out of that group.
         """
-        if name in ("", self.name):
-            return
-        if self.sharing is None or self._group is None or name != self._group.name:
-            raise MQError(MQRC.Q_MGR_NAME_ERROR, f"{name} is not here; this is {self.name}")
-        if not self.sharing.in_group:
-            raise MQError(
-                MQRC.Q_MGR_NOT_AVAILABLE,
-                f"{self.name} is not in its queue-sharing group {name} now: connect to another member, or by the name "
-                f"{self.name} for its private queues",
-            )
+        check_named(name, self.name, self.sharing, self._group)
 
     # Life
 
@@ -236,7 +235,7 @@ class QueueManager:
 
     async def _live(self, life: Life) -> None:
         async with AsyncExitStack() as stack:
-            await self._store.open()
+            await self.store.open()
             stack.push_async_callback(self._close_store)
             await self._load()
             stack.push_async_callback(self._keep_nonpersistent)
@@ -247,6 +246,7 @@ class QueueManager:
             tasks = await stack.enter_async_context(anyio.create_task_group())
             self._tasks = tasks
             tasks.start_soon(self._write, name=f"journal of {self.name}")
+            tasks.start_soon(self.authentication.run, name=f"keys of {self.name}")
             stack.callback(self.journal.close)
             if self.sharing is not None:
                 tasks.start_soon(self.sharing.run, name=f"queue-sharing group of {self.name}")
@@ -289,25 +289,16 @@ class QueueManager:
         deque(figures.steps(), maxlen=0)
         return figures.all()
 
-    def figures(self, caller: Caller | None = None) -> Figures:
-        """The queue manager in figures, to be taken down in steps: of queues, those that the caller may display."""
-        return Figures(self.core, self.clock, self.config.limits.claim_age, self.part_figures, caller)
+    def figures(self, asking: Conversation | None = None) -> Figures:
+        """The queue manager in figures, to be taken down in steps: of queues, those that who asks may display."""
+        caller = None if asking is None else asking.hconn.caller
+        parts = partial(part_figures, self.conversations, self.journal, self.bodies, self.store, self.sharing)
+        return Figures(self.core, self.clock, self.config.limits.claim_age, parts, caller)
 
     def handler_figures(self) -> list[dict[str, Any]]:
         """The figures of the handlers, as `status` has them, without those of every queue."""
         self._check_entered()
         return list(handler_figures(self.core))
-
-    def part_figures(self) -> dict[str, Any]:
-        """The figures of its connections and its parts."""
-        sharing = {} if self.sharing is None else {"sharing": self.sharing.figures()}
-        return {
-            "connections": len(self.conversations),
-            "journal": self.journal.figures(),
-            "bodies": self.bodies.figures(),
-            "store": self._store.status(),
-            **sharing,
-        }
 
     async def backup(self, path: str | Path) -> None:
         """Make a copy of the data in the directory `path`, which is new or empty, while the queue manager works; return
@@ -318,7 +309,7 @@ class QueueManager:
         directory is not empty, cannot be written, or there is no backup for any other reason.
         """
         self._check_entered()
-        await backups.back_up(self._store, Path(path))
+        await backups.back_up(self.store, Path(path))
 
     def start_soon(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: object) -> None:
         """Run a task beside the calls. It has to end when what it works for does, at the latest with its connection."""
@@ -336,11 +327,11 @@ class QueueManager:
 
     async def _load(self) -> None:
         """Take over what the store holds, and create what a queue manager has from the beginning and is not there."""
-        self.core = await starting.load_core(self._store, self.config, self.clock, self.random_bits)
+        self.core = await starting.load_core(self.store, self.config, self.clock, self.random_bits)
         self._portal = Portal()
         self.afterwards = Afterwards()
         self.journal = Journal(
-            self._store, self.core.ids, self.fail, self.afterwards, self.config.journal.batch_rows_max
+            self.store, self.core.ids, self.fail, self.afterwards, self.config.journal.batch_rows_max
         )
         self.bodies = Bodies(self.config.limits.body_bytes, self.journal)
         self.slices = Slices(self.clock)
@@ -352,22 +343,26 @@ class QueueManager:
         self.catalog = LiveCatalog(self.core, self.clock)
         decisions = Decisions(self.context, self.claims, self.sinks)
         self.commands = CommandServer(self.context, self.catalog, decisions, self.config.limits.script_bytes)
-        await starting.create_objects(self._store, self.core, self.config, self.clock.time())
+        self.authentication = starting.authentication(
+            self.config, self.core, self.clock, self.conversations, self.context.jobs.change
+        )
+        self.context.followers.append(self.authentication.changed)
+        await starting.create_objects(self.store, self.core, self.config, self.clock.time())
         self.context.releases.arm()
 
     async def define_at_start(self, wanted: Sequence[Change], what: str) -> None:
         """Make changes of definitions before anybody connects, if there is room. Raises StoreUnusableError where the
         store has failed.
         """
-        await starting.define(self._store, self.core, wanted, what)
+        await starting.define(self.store, self.core, wanted, what)
 
     async def _keep_nonpersistent(self) -> None:
         if self.journal.error is None:
-            await starting.keep_nonpersistent(self._store, self.core)
+            await starting.keep_nonpersistent(self.store, self.core)
 
     async def _close_store(self) -> None:
         with anyio.CancelScope(shield=True):
-            await self._store.close()
+            await self.store.close()
 
     async def _write(self) -> None:
         """The journal's task: what was submitted is written and settled, whatever is cancelled (journal rule 12)."""
@@ -394,6 +389,7 @@ class QueueManager:
         self.context.deliveries.quiesce(stopping)  # what one connection gives back is for nobody
         for conversation in self.conversations:
             conversation.break_(MQRC.Q_MGR_STOPPING, at_once=True)
+        self.authentication.end()
         self.context.mark_expiry.end()
         self.context.releases.end()
         self.slices.end()

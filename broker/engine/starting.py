@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anyio import CancelScope
 
@@ -18,14 +18,17 @@ from broker.core.message.rows import Rows
 from broker.core.moment import Moment
 from broker.core.names.definitions import Define
 from broker.engine.journal.loading import load_messages
+from broker.engine.security.authentication import Authentication
 from broker.storage.store import StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from broker.clock import Clock
     from broker.config import Config
     from broker.core.names.definitions import Change
+    from broker.engine.security.login import LoggedIn
+    from broker.interface.port import Call
     from broker.storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -54,6 +57,17 @@ async def load_core(store: Store, config: Config, clock: Clock, random_bits: Cal
     return core
 
 
+def authentication(
+    config: Config,
+    core: Manager,
+    clock: Clock,
+    conversations: Iterable[LoggedIn],
+    change: Callable[[Coroutine[Any, Any, int], Call[int]], None],
+) -> Authentication:
+    """Return what lets users in. Raises what `tokens_of` does."""
+    return Authentication(config, core, clock, conversations, change)
+
+
 async def create_objects(store: Store, core: Manager, config: Config, now: float) -> None:
     """Define what the store does not have: everything when the queue manager is new, else what an earlier version did
     not create. What is there stays as it is.
@@ -69,6 +83,8 @@ async def create_objects(store: Store, core: Manager, config: Config, now: float
     ]
     if await define(store, core, missing, "default objects", needed=not objects.definitions):
         logger.info("default objects created name=%s objects=%d", core.name, len(missing))
+    if not core.checked and (config.tls.host or objects.authority.users):  # then nobody is believed any more, for good
+        await define(store, core, [core.as_checked()], "check of users")
 
 
 async def define(store: Store, core: Manager, wanted: Sequence[Change], what: str, *, needed: bool = False) -> bool:

@@ -15,15 +15,16 @@ import asyncio
 import logging
 import signal
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from textwrap import shorten
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio
 
+from broker.clock import Clock
 from broker.commands.errors import without_secrets
 from broker.commands.language.script import located
 from broker.engine import QueueManager
+from broker.engine.security.authentication import tokens_of
 from broker.engine.shared_queues import GroupError
 from broker.mqi.errors import CommandFailedError
 from broker.server.errors import StartError, StoreLostError
@@ -101,7 +102,7 @@ async def run(
             done = 0
             for path in config.queue_manager.startup:
                 done += await _run_commands(manager, path, done)
-            admission = Admission(tls=config.tls, can_authenticate=partial(_can_authenticate, config))
+            admission = Admission.by(manager, config.tls)
             async with Server(manager, config.listener, config.limits, admission) as server:
                 try:
                     with _hangups_reload(manager, server) if config.tls.host else nullcontext():
@@ -113,16 +114,12 @@ async def run(
     return signals.given_up
 
 
-def _can_authenticate(config: Config) -> bool:
-    """True if those who come to the listener with TLS can prove who they are."""
-    return config.tls.ca is not None or bool(config.tokens.issuer)
-
-
 def _open(config: Config) -> QueueManager:
     try:
+        tokens_of(config, Clock())  # which are made again when it opens
         return QueueManager.open(config)
-    except ImportError as error:
-        raise StartError(str(error)) from error  # it names the extra
+    except (ImportError, RuntimeError, ValueError) as error:
+        raise StartError(str(error)) from error  # it names the setting, or the extra
 
 
 async def _run_commands(manager: QueueManager, path: Path, before: int) -> int:

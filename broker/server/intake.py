@@ -1,8 +1,8 @@
 """The input of a line: bytes, cut into frames, which are handled as fast as there is room for their effects.
 
 Frames are handled in slices: however many came at once, the event loop is not held for them. Where there is no room
-(`flow`), frames that have come in are not handled and no more are read. A client has `frame_timeout` seconds to send a
-frame that it has begun.
+(`flow`), or the user has sent what it may in a second (`rate`), frames that have come in are not handled and no more
+are read. A client has `frame_timeout` seconds to send a frame that it has begun.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from broker.wire.verbs import STARTED
 if TYPE_CHECKING:
     from broker.clock import Timer
     from broker.engine.jobs.slices import Work
+    from broker.engine.security.rates import UserRate
     from broker.server.session import Session
 
 logger = logging.getLogger(__name__)
@@ -44,6 +45,10 @@ class Intake:
         self._admitted = False  # the frame that is coming in may come
         self._frame_is_new = False  # it has come since, and another has begun
         self._frame_timer: Timer | None = None
+        self.rate: UserRate | None = None
+        """The rate of its user, who may send only so much a second."""
+        self._bytes = 0  # that have come since it was asked last
+        self._hold: Timer | None = None  # while nothing is read or handled because of it
 
     def feed(self, data: bytes) -> None:
         """These bytes have come."""
@@ -51,7 +56,9 @@ class Intake:
             self._endpoint.feed(data)
         else:
             self._endpoint.unread = data
-        if self._flow.handling:
+        if self.rate is not None:
+            self._bytes += len(data)
+        if self._flow.handling or self._hold is not None:
             return
         if self._flow.weight > FREE_BYTES and self._flow.full:
             self.regulate()
@@ -61,12 +68,14 @@ class Intake:
     def end(self) -> None:
         """The line is gone."""
         cancel_timer(self._frame_timer)
+        cancel_timer(self._hold)
 
     def _handle(self) -> None:
         """Handle frames that are here, for the time of a slice now, and write what is answered by then."""
         replies = self._session.replies
         replies.due = True
-        if self._handle_some(_FRAMES_AT_ONCE, self._clock.monotonic() + SLICE_SECONDS):
+        most = _FRAMES_AT_ONCE if self.rate is None else _FRAMES_A_STEP
+        if self._handle_some(most, self._clock.monotonic() + SLICE_SECONDS):
             self._flow.handling = True
             self._session.manager.slices.run(self._rest(), self._rest_handled)
             self.regulate()
@@ -84,8 +93,9 @@ class Intake:
         """Handle up to so many frames, until this time. True if others are to follow later."""
         flow, endpoint, transport = self._flow, self._endpoint, self._session.transport
         start, others = self._session.calls.start, self._session.others
-        if flow.ended:
+        if flow.ended or self._hold is not None:
             return False
+        calls = 0
         recorded = self._session.recorded = logger.isEnabledFor(logging.DEBUG)
         try:
             while endpoint.unread and (frame := endpoint.next()) is not None:
@@ -95,6 +105,7 @@ class Intake:
                     self._record(frame)
                 if verb in STARTED:
                     start(frame)
+                    calls += 1
                 else:
                     others[verb](frame)
                 if transport.is_closing() or (flow.weight > FREE_BYTES and flow.full):
@@ -109,7 +120,25 @@ class Intake:
         except Exception as error:
             failure = mistake(error, f"the line of {self._session.peer}")
             self._session.close(MQRC.UNEXPECTED_ERROR, failure.detail)
+        finally:
+            if self.rate is not None:
+                self._count(self.rate, calls)
         return False
+
+    def _count(self, rate: UserRate, calls: int) -> None:
+        """A slice has brought so many calls of a user who may make only so many: hold the line until they are paid."""
+        size, self._bytes = self._bytes, 0
+        delay = rate.take(calls, size, self._clock.monotonic())
+        if delay > 0 and not self._session.transport.is_closing():
+            self._hold = self._clock.call_later(delay, self._let_go)
+
+    def _let_go(self) -> None:
+        self._hold = None
+        if self._session.transport.is_closing() or self._flow.handling:
+            return
+        if self._endpoint.unread and not self._flow.full:
+            self._handle()
+        self.regulate()
 
     def _record(self, frame: Frame) -> None:
         verb, conversation, number = Verb(frame[0]).name, frame[1], frame[2]
@@ -144,6 +173,8 @@ class Intake:
         if self._session.transport.is_closing() or self._flow.handling:
             return
         self._flow.wake()
+        if self._hold is not None:
+            return
         if self._endpoint.wanted and self._endpoint.wanted <= self._endpoint.kept and not self._flow.full:
             self._handle()
         else:
@@ -153,7 +184,7 @@ class Intake:
         """Read, or pause reading."""
         if self._session.transport.is_closing():
             return
-        reads = self._session.replies.writable and not self._flow.handling
+        reads = self._session.replies.writable and not self._flow.handling and self._hold is None
         if reads and not self._admitted:
             reads = not self._flow.full and self._next_may_come()
         if reads != self.reading:

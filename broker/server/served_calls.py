@@ -10,14 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.engine.calls.answers import refusal
-from broker.engine.credentials import check_credentials
 from broker.engine.mistakes import mistake
-from broker.interface.answers import Connected
-from broker.interface.port import behind_stopped
+from broker.interface.port import Call, behind_stopped
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.mqi.security_parameters import NO_SECURITY_PARAMETERS
 from broker.server.request import KNOWN_BYTES, WAITING, PendingCall, script_of, weight_of
+from broker.server.security.logins import Connecting
 from broker.wire import answers, arguments, verbs
 from broker.wire.frames import Frame, Verb, WireError
 from broker.wire.verbs import VerbKind
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
     from broker.engine.calls.gets import WaitingCall
     from broker.engine.conversation import Conversation
     from broker.engine.jobs.slices import Work
-    from broker.interface.answers import PlacedMany
-    from broker.interface.port import Call
-    from broker.mqi.security_parameters import SecurityParameters
+    from broker.interface.answers import Connected, PlacedMany
     from broker.server.session import Session
 
 CALLS_MAX: Final = 100_000
@@ -39,7 +36,9 @@ CALLS_MAX: Final = 100_000
 _PUT_MANY: Final = Verb.PUT_MANY.value
 _TO_TAKE: Final = frozenset([row.verb.value for row in verbs.ROWS if row.kind is VerbKind.RECEIVE])
 _DISCONNECT: Final = Verb.DISCONNECT.value
+_CONNECT: Final = Verb.CONNECT.value
 _DELIVERY_CONNECT: Final = Verb.DELIVERY_CONNECT.value
+_CONNECTS: Final = frozenset({_CONNECT, _DELIVERY_CONNECT})
 _SETTLE: Final = Verb.SETTLE.value
 _MQSC: Final = Verb.MQSC.value
 
@@ -128,14 +127,47 @@ class ServedCalls:
         self._stopped.add(number)
 
     def connect(self, frame: Frame) -> None:
+        """A CONNECT: a conversation from when its user is known, which may take a while."""
         verb, conversation, number = frame[:3]
         try:
             self._check_number(number)
-            connected = self._converse(conversation, **verbs.BY_VERB[verb].arguments(frame))
+            brought = verbs.BY_VERB[verb].arguments(frame)
+            self._check_conversation(conversation)
+            self._manager.check_named(brought.pop("q_mgr_name"))
         except MQError as error:
             self._session.replies.send(Verb.FAILED, conversation, number, *answers.error_fields(error))
-        else:
-            self._session.replies.send(Verb.ANSWER, conversation, number, *verbs.BY_VERB[verb].result.items(connected))
+            return
+        call: Call[Connected] = Call()
+        self._await(frame, call)
+        brought.setdefault("security", NO_SECURITY_PARAMETERS)
+        self._session.logins.connect(Connecting(call, conversation, **brought))
+
+    def begin(self, conversation: int, port: Conversation) -> None:
+        """A conversation begins, whose CONNECT is answered next."""
+        self.ports[conversation] = port
+        self._connecting.discard(conversation)
+        port.tell_expelled = partial(self._expelled, conversation, port)
+
+    def _expelled(self, conversation: int, port: Conversation, why: str) -> None:
+        """The user of a conversation may not be here any more: its calls have ended, and its client is told."""
+        self._session.replies.flush_all()
+        if self.ports.get(conversation) is port:
+            self._end_conversation(conversation)
+            self._session.replies.send(Verb.ENDED, conversation, 0, MQRC.CONNECTION_BROKEN.value, why)
+
+    def _end_conversation(self, conversation: int) -> None:
+        del self.ports[conversation]
+        self._end_of_deliveries(conversation)
+
+    @property
+    def sharing(self) -> int:
+        """The number of conversations, without those of deliveries."""
+        of_deliveries = (each for deliveries in self._of_deliveries.values() for each in deliveries.values())
+        return len(self.ports) - sum(map(len, of_deliveries))
+
+    def scripts(self) -> list[Call[Any]]:
+        """The scripts of commands that run."""
+        return [each.call for each in self._calls.values() if each.verb == _MQSC and not each.call.done()]
 
     def delivery_connect(self, frame: Frame) -> None:
         """The connection of a delivery: a conversation from when the call is answered, until the delivery ends."""
@@ -154,32 +186,20 @@ class ServedCalls:
             fields = answers.error_fields(error if isinstance(error, MQError) else mistake(error, Verb(verb).name))
             self._session.replies.send(Verb.FAILED, conversation, number, *fields)
             return
+        self._await(frame, call, (taker, delivery))
+
+    def _await(self, frame: Frame, call: Call[Any], delivery: tuple[int, int] = (0, 0)) -> None:
+        """A call is under way that begins a conversation."""
+        verb, conversation, number = frame[:3]
         self._connecting.add(conversation)
         request = self._calls[number] = PendingCall(self._session.replies, verb, conversation, number, call)
-        request.delivery = taker, delivery
+        request.delivery = delivery
         if call.done():
             self._session.replies.finished(request)
             return
         request.weight = weight_of(frame, self._endpoint.length)
         self._flow.add(request.weight)
         call.notify = partial(self._session.replies.finished, request)
-
-    def _converse(
-        self,
-        conversation: int,
-        q_mgr_name: str,
-        appl_name: str,
-        user: str,
-        security: SecurityParameters = NO_SECURITY_PARAMETERS,
-    ) -> Connected:
-        self._check_conversation(conversation)
-        self._manager.check_named(q_mgr_name)
-        seconds_left = check_credentials(security.kind, security.secret)
-        port = self.ports[conversation] = self._manager.converse(
-            appl_name=appl_name, user=user, channel=self._session.peer, room=self._flow
-        )
-        port.process = self._session.process
-        return Connected(self._manager.name, seconds_left)
 
     def _check_conversation(self, conversation: int) -> None:
         if conversation == 0 or conversation in self.ports or conversation in self._connecting:
@@ -223,8 +243,9 @@ class ServedCalls:
             self._session.replies.send(Verb.CANCELLED, request.conversation, number)
         if request.verb == _DISCONNECT:
             self._disconnecting.discard(request.conversation)
-        elif request.verb == _DELIVERY_CONNECT:
+        elif request.verb in _CONNECTS:
             self._connecting.discard(request.conversation)
+            self._forget((request.conversation,) if request.verb == _CONNECT else ())
         request.withdraw()
 
     def _release(self, request: PendingCall) -> None:
@@ -285,7 +306,7 @@ class ServedCalls:
         del self._calls[request.number]
         if request.verb == _PUT_MANY:
             self._stop(request.number)
-        elif request.verb == _DELIVERY_CONNECT:
+        elif request.verb in _CONNECTS:
             self._connecting.discard(request.conversation)
 
     def ended(self, request: PendingCall) -> bool:
@@ -295,8 +316,7 @@ class ServedCalls:
             self._disconnecting.discard(request.conversation)
         if port is None or not port.broken or request.conversation in self._disconnecting:
             return False
-        del self.ports[request.conversation]
-        self._end_of_deliveries(request.conversation)
+        self._end_conversation(request.conversation)
         return True
 
     def end_idle(self, text: str) -> None:

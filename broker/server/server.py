@@ -19,6 +19,8 @@ from broker.server.flow import MemoryReserve
 from broker.server.listening import printed, tcp_sockets, unix_socket
 from broker.server.security.acceptor import Acceptor, Listening
 from broker.server.security.admission import Admission
+from broker.server.security.changes import follow_changes
+from broker.server.security.channel_lines import ChannelLines
 from broker.server.session import CLOSE_SECONDS, Session
 from broker.wire.frames import HEARTBEAT_SECONDS
 
@@ -59,7 +61,8 @@ class Server:
         self.heartbeat = heartbeat
         self.addresses: tuple[str, ...] = ()
         self._listener = listener
-        self._admission = admission or Admission()
+        self.channel_lines = ChannelLines(manager)
+        self._admission = admission or Admission.by(manager)
         self._certificates: Certificates | None = None
         self._acceptor: Acceptor
         self._accepting = anyio.CancelScope()
@@ -78,6 +81,7 @@ class Server:
                 self.manager.clock, self.limits, self._session, self._admission, self._certificates
             )
             self._hung_up = anyio.Event()
+            undo.callback(follow_changes(self))
             self.manager.start_soon(self._accept, listening, undo.pop_all(), self._hung_up)
         logger.info("listening addresses=%s", ",".join(self.addresses))
         return self
@@ -123,6 +127,11 @@ class Server:
         """The number of lines that have to log in and hold a place meanwhile."""
         return self._acceptor.places.taken
 
+    @property
+    def lines(self) -> list[Session]:
+        """The open lines."""
+        return list(self._sessions)
+
     def admit(self, session: Session) -> bool:
         """Count a session in. False if there is no room for it."""
         self._sessions.add(session)
@@ -131,6 +140,7 @@ class Server:
     def forget(self, session: Session) -> None:
         """A session has ended."""
         self._sessions.discard(session)
+        self.channel_lines.end(session)
         if session.newcomer is not None:
             session.newcomer.gone()
         if not self._sessions:

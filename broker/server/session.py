@@ -30,6 +30,7 @@ from broker.server.flow import Flow
 from broker.server.intake import Intake
 from broker.server.replies import Replies
 from broker.server.security.lines import UNKNOWN_LINE
+from broker.server.security.logins import Logins
 from broker.server.served_calls import ServedCalls
 from broker.wire import frames
 from broker.wire.frames import Frame, Verb, WireError
@@ -75,6 +76,8 @@ class Session(asyncio.Protocol):
         self.liveness = Liveness()
         self.flow = Flow(server.limits.in_flight_bytes, server.reserve, self._go_on)
         self.intake = Intake(self)
+        self.channel_lines = server.channel_lines
+        self.logins = Logins(self)
         self.calls = ServedCalls(self)
         self.replies = Replies(self)
         self._timer: Timer | None = None
@@ -118,6 +121,7 @@ class Session(asyncio.Protocol):
         cancel_timer(self._timer)
         self.intake.end()
         self.replies.end()
+        self.logins.end()
         self._break()
         self._server.forget(self)
 
@@ -127,12 +131,26 @@ class Session(asyncio.Protocol):
         if not self.transport.is_closing():
             self.hang_up(self.endpoint.send(Verb.REFUSED, 0, 0, reason.value, text))
 
+    def close_when_answered(self, reason: MQRC, text: str) -> None:
+        """End the line, behind the scripts of commands that it runs."""
+        scripts = self.calls.scripts()
+        for script in scripts[:1]:
+            script.add_done_callback(lambda _: self.close_when_answered(reason, text))
+        if not scripts:
+            self.close(reason, text)
+
+    def limit_rate(self) -> None:
+        """Take over the limits of its user, on how many calls and bytes it sends a second."""
+        proof = self.logins.proof
+        self.intake.rate = None if proof is None else self.manager.authentication.rate_of(proof)
+
     def abort(self) -> None:
         """Cut the line."""
         self.transport.abort()
 
     def hang_up(self, last: bytes) -> None:
         """End the line with these bytes."""
+        self.logins.end()
         self._break()
         self.transport.write(last)
         self.transport.close()
@@ -159,7 +177,8 @@ class Session(asyncio.Protocol):
             text = f"the client speaks versions {wanted.lowest} to {wanted.highest} of the protocol, the queue manager "
             self.close(MQRC.CHANNEL_CONFIG_ERROR, f"{text}{frames.VERSION}")
             return
-        heartbeat = min(max(wanted.heartbeat, _HEARTBEAT_MS_MIN), round(self._server.heartbeat * 1000))
+        longest = min(self._server.heartbeat, self.channel_lines.heartbeat)
+        heartbeat = min(max(wanted.heartbeat, _HEARTBEAT_MS_MIN), round(longest * 1000))
         self.peer_frame_bytes = wanted.frame_bytes
         self.flow.frame_bytes = wanted.frame_bytes - frames.HEAD_BYTES
         self.replies.send(

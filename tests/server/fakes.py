@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 from broker.config import LimitsConfig, ListenerConfig
 from broker.engine.jobs.slices import Slices
 from broker.engine.journal.afterwards import Afterwards
+from broker.engine.security.login import Login, LoginProof
 from broker.interface.port import Call
 from broker.mqi import MQGMO, MQMO, MQRC, GetMessageOptions, MQError, PutMessageOptions
 from broker.server import Server
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from broker.engine import QueueManager
     from broker.engine.calls.room import Room
+    from broker.engine.security.login import LoginRequest
     from broker.interface.port import Receipt
 
 HELLO = (PRODUCT, VERSION, VERSION, 30_000, FRAME_BYTES)
@@ -99,6 +102,22 @@ class FakePort:
         self.breaks += 1
 
 
+class FakeAuthentication:
+    """Believes everybody."""
+
+    def admit_at_once(self, request: LoginRequest) -> Login:
+        return Login(request.user, owner=True, trusted=True)
+
+    def proof_of(self, login: Login, request: LoginRequest) -> LoginProof:
+        return LoginProof(login, None, request)
+
+    def rate_of(self, proof: LoginProof) -> None:
+        return None
+
+    def lowest_heartbeat(self) -> float:
+        return inf
+
+
 class FakeManager:
     """A queue manager that opens conversations."""
 
@@ -110,12 +129,13 @@ class FakeManager:
         self.afterwards = Afterwards()
         self.ports: list[FakePort] = []
         self.refusal: MQError | None = None
+        self.authentication = FakeAuthentication()
 
     def check_named(self, name: str) -> None:
         if name not in ("", self.name):
             raise MQError(MQRC.Q_MGR_NAME_ERROR, f"{name} is not here; this is {self.name}")
 
-    def converse(self, appl_name: str, user: str, channel: str, room: Room) -> FakePort:
+    def converse(self, appl_name: str, user: str, channel: str, room: Room, proof: LoginProof) -> FakePort:
         if self.refusal is not None:
             raise self.refusal
         self.ports.append(FakePort(appl_name, user, channel))

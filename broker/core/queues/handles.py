@@ -32,6 +32,18 @@ _OUTPUT = MQOO.OUTPUT.value
 _PUT1S_MAX = 256
 
 
+class ConnectionLimits(NamedTuple):
+    """The limits of one connection, beside those of the queue manager: the longest message that it puts, by its
+    channel, and the bytes of its unit of work, by its user. 0: it has none of its own.
+    """
+
+    max_length: int = 0
+    unit_bytes: int = 0
+
+
+NO_LIMITS = ConnectionLimits()
+
+
 class Hconn:
     """A connection: whose messages these are, what it has open, and its unit of work (None until a call starts one)."""
 
@@ -42,6 +54,7 @@ class Hconn:
         self.channel = ""  # where it comes from; empty in the queue manager's own process
         self.caller: Caller | None = None  # None: the owner of the queue manager, who may do everything
         self.refused: tuple[NotAuthorizedError, ...] = ()  # destinations of lists, of which the log is to be told
+        self.limits = NO_LIMITS
         self.tag: bytes | None = None  # that programs which may not run beside it have too
         self.handles: dict[int, Handle] = {}
         self.unit: Unit | None = None

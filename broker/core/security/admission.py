@@ -76,6 +76,11 @@ def admit(authority: Authority, partner: Partner, posture: Posture) -> Admission
     return _Admitting(authority, partner, posture).run()
 
 
+def is_trusted(partner: Partner, posture: Posture) -> bool:
+    """True if a partner is believed all it says: it is on this machine, and the queue manager trusts that."""
+    return posture.trusts and (partner.local or (addresses.is_loopback(partner.address) and not partner.protocol))
+
+
 class _Admitting:
     """One partner on its way. Each method is a step: it returns the refusal, or None to go on."""
 
@@ -123,8 +128,7 @@ class _Admitting:
     def _trusted(self) -> Admission | None:
         """A line of its own machine is believed all it says, while the queue manager has no users (security 1.3)."""
         partner = self.partner
-        own = partner.local or (addresses.is_loopback(partner.address) and not partner.protocol)
-        if not (self.posture.trusts and own):
+        if not is_trusted(partner, self.posture):
             return None
         self.user = partner.asserted or partner.peer
         self.steps.append(AccessStep("[security] loopback", self._line(), f"trusted: user {self.user or 'none'}"))

@@ -54,6 +54,8 @@ class Changes:
                 self._context.mark_expiry.rearm()
                 if self._context.sharing is not None:
                     self._context.sharing.agent.altered()
+            for follow in self._context.followers:
+                follow(change)
         except Exception as wrong:
             return mistake(wrong, "a change of definitions")
         return None

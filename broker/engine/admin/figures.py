@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from broker.core.security.rights import Right
 from broker.engine.claims.holdings import consumer_figures, handler_figures, unit_figures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sized
 
     from broker.clock import Clock
     from broker.core.manager import Manager
     from broker.core.queues.queue import LocalQueue
     from broker.core.security.caller import Caller
+    from broker.storage.store import Store
 
 
 LOOKS_AT_ONCE: Final = 500
 """At so many messages that wait in one step."""
+
+
+class Reporting(Protocol):
+    """A part of the queue manager that has figures."""
+
+    def figures(self) -> Mapping[str, Any]: ...
+
+
+def part_figures(
+    connections: Sized, journal: Reporting, bodies: Reporting, store: Store, sharing: Reporting | None
+) -> dict[str, Any]:
+    """The figures of the connections and the parts of a queue manager."""
+    return {
+        "connections": len(connections),
+        "journal": journal.figures(),
+        "bodies": bodies.figures(),
+        "store": store.status(),
+        **({} if sharing is None else {"sharing": sharing.figures()}),
+    }
 
 
 class Figures:

@@ -11,12 +11,15 @@ from broker.core.names.definitions import Delete
 from broker.core.security.rights import Right
 from broker.engine.admin.backups import Backup
 from broker.engine.admin.objects import inquire, settings
-from broker.engine.calls.answers import opened, refusal
-from broker.engine.credentials import check_credentials
+from broker.engine.calls.answers import opened, refusal, succeed
+from broker.engine.calls.gets import spoil
 from broker.engine.jobs.awaits import PAUSE, Changed
 from broker.engine.jobs.group_awaits import Asked, refreshed
 from broker.engine.leaving import ending_waits
+from broker.engine.mistakes import mistake
+from broker.engine.security.proofs import renewal_under_way
 from broker.mqi.constants.options import MQCO
+from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
     from broker.engine.conversation import Conversation
     from broker.interface.answers import Opened
     from broker.interface.port import Call
-    from broker.mqi.errors import MQError
     from broker.mqi.structures import ObjectDescriptor
 
 
@@ -95,7 +97,7 @@ async def status(conversation: Conversation) -> dict[str, Any]:
     conversation.hconn.require_manager(Right.DSP)
     if conversation.context.sharing is not None:
         await refreshed(conversation.context.sharing, held=True)
-    figures = conversation.manager.figures(conversation.hconn.caller)
+    figures = conversation.manager.figures(conversation)
     for _ in figures.steps():
         await PAUSE
     return figures.all()
@@ -121,6 +123,25 @@ def _connection_ended(conversation: Conversation) -> MQError:
     return refusal(conversation.call_order.ended or MQRC.CONNECTION_BROKEN)
 
 
-def authenticate(call: Call[float], kind: int, secret: bytes) -> None:
-    """AUTHENTICATE: the seconds until this proof ends."""
-    call.set_result(check_credentials(kind, secret))
+def authenticate(conversation: Conversation, call: Call[float], kind: int, secret: bytes) -> None:
+    """AUTHENTICATE: a fresh proof of the user, in place of the one by which the conversation lives. Other calls go on
+    meanwhile. Raises NOT_AUTHORIZED (2035), CALL_IN_PROGRESS (2219).
+    """
+    proof = conversation.proof
+    if proof is not None:
+        if proof.renewing:
+            raise renewal_under_way()
+        proof.renewing = True
+
+    async def renewed() -> None:
+        try:
+            left = await conversation.manager.authentication.renew(proof, kind, secret)
+        except Exception as error:
+            spoil(call, error if isinstance(error, MQError) else mistake(error, "AUTHENTICATE"))
+        else:
+            succeed(call, left)
+        finally:
+            if proof is not None:
+                proof.renewing = False
+
+    conversation.manager.start_soon(renewed)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from broker.engine.calls.call_order import CallOrder
     from broker.engine.calls.room import Room
     from broker.engine.context import EngineContext
+    from broker.engine.conversation import Conversation
     from broker.engine.manager import QueueManager
+    from broker.engine.security.login import LoginProof
     from broker.interface.handlers.delivery_answers import TakeAnswer
     from broker.interface.port import Port
     from broker.mqi.delivery_fields import ServiceOptions, Settled, Settlement
@@ -40,6 +42,8 @@ class DeliveryCalls:
     hconn: Hconn
     channel: str
     room: Room
+    proof: LoginProof | None
+    """By which it lives: none in the hands of the owner."""
 
     def serve(self, q_name: str, options: ServiceOptions) -> Call[ServeAnswer]:
         return self.call_order.after_own_writes(Call(), self._serve, q_name, options)
@@ -96,8 +100,9 @@ class DeliveryCalls:
         if delivery is None:
             raise MQError(MQRC.HOBJ_ERROR, f"this connection has no delivery {number} under way")
         name = appl_name or self.hconn.appl_name
+        like: Conversation = self  # type: ignore[assignment]  # it is a part of one
         conversation = self.manager.converse(
-            name, self.hconn.user, self.channel, self.room, of_delivery=True, caller=self.hconn.caller
+            name, self.hconn.user, self.channel, self.room, of_delivery=True, like=like
         )
         conversation.unit_of_work = DeliveryUnit(conversation.hconn, conversation.call_order)
         conversation.hconn.unit = delivery.unit

@@ -106,6 +106,10 @@ class Jobs:
         """Take the steps of a job, the first now unless others have their turn."""
         self._add(job, now=True)
 
+    def change(self, steps: Steps[Any], call: Call[Any]) -> None:
+        """Take the steps of a change that no connection asks for."""
+        self.run(Job(steps, call, lambda: None))
+
     def end(self, error: MQError) -> None:
         """The queue manager ends (7)."""
         self._ended = error

@@ -1,12 +1,16 @@
 """Who somebody is: passwords and tokens verified, failed logins delayed, calls of a user limited (security 4, 8).
 
-    passwords   scrypt: a password hashed, and compared with its hash
-    verifier    passwords verified in threads, each once for all who wait; `turns` says who is next
-    delays      for how long the answer to a failed login waits
-    tokens      JSON web tokens, as `token_settings` say; `signatures` are joserfc's, `token_keys` the issuer's keys,
-                which `key_fetch` gets
-    rates       calls and bytes a second of a user
-    log_rate    how often something about one origin is logged
+    login            what a program brings to come in, and what it is given: the function of all doors
+    authentication   who may come in, who is there, and what ends when that changes
+    proofs           what conversations live by, until it ends
+    certificate      who is at the other end of a line with TLS; `peer_names`: of a Unix socket
+    passwords        scrypt: a password hashed, and compared with its hash
+    verifier         passwords verified in threads, each once for all who wait; `turns` says who is next
+    delays           for how long the answer to a failed login waits
+    tokens           JSON web tokens, as `token_settings` say; `signatures` are joserfc's, `token_keys` the issuer's
+                     keys, which `key_fetch` gets
+    log_rate         how often a refusal is logged
+    rates            calls and bytes a second of a user
 
 Nothing here decides what a user may do: that is `broker.core.security`.
 """

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from logging import Logger
 
 LINES_A_SECOND: Final = 10
 _ORIGINS_MAX: Final = 1000
@@ -26,6 +29,15 @@ class LogRate:
         if lines > LINES_A_SECOND:
             self.left_out += 1
         return lines <= LINES_A_SECOND
+
+    def refused(self, logger: Logger, origin: str, now: float, why: str) -> None:
+        """Log why somebody was not let in, and how many other lines of that were left out, if it may be logged."""
+        if not self.allows(origin, now):
+            return
+        event = {"event": "connection_refused"}
+        if left_out := self.collect():
+            logger.info("%d more connections refused", left_out, extra=event)
+        logger.info("connection refused peer=%s: %s", origin or "local", why, extra=event)
 
     def collect(self) -> int:
         """Return how many lines were left out since the last call."""

@@ -33,9 +33,9 @@ def matches(password: bytes, stored: PasswordHash) -> bool:
 
 
 def needs_renewal(stored: PasswordHash) -> bool:
-    """True for a hash that was made with other parameters than new ones are."""
-    own = (stored.ln, stored.p, len(stored.salt), len(stored.digest))
-    return own != (LN, PARALLEL, SALT_BYTES, DIGEST_BYTES)
+    """True for a hash that is weaker than new ones are. A stronger one stays."""
+    cheaper = stored.p << stored.ln < PARALLEL << LN
+    return cheaper or len(stored.salt) < SALT_BYTES or len(stored.digest) < DIGEST_BYTES
 
 
 def dummy() -> PasswordHash:

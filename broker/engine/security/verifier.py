@@ -38,8 +38,8 @@ REMEMBERED_MAX: Final = 10_000
 
 
 class Verified(NamedTuple):
-    """A user whose password was right. `renewal` is a new hash of the password, to be stored in place of the one of
-    other parameters that the user has now; empty where there is nothing to store.
+    """A user whose password was right. `renewal` is a new hash of the password, to be stored in place of the weaker
+    one that the user has now; empty where there is nothing to store.
     """
 
     user: User
@@ -233,7 +233,7 @@ class _Verification:
         self._matches = matches
 
     def made(self) -> _Outcome:
-        """In a thread: compare, and renew a hash of other parameters."""
+        """In a thread: compare, and renew a weaker hash."""
         good = self._matches(self.password, self._against)
         renews = good and passwords.needs_renewal(self._against)
         return _Outcome(good, passwords.hash_of(self.password) if renews else "")

@@ -15,7 +15,7 @@ import anyio
 
 from broker.engine.mistakes import mistake
 from broker.engine.security.log_rate import LogRate
-from broker.server.security.lines import LOCAL, LineSecurity, address_of
+from broker.server.security.lines import LOCAL, LineSecurity, address_of, peer_uid
 from broker.server.security.newcomer import Newcomer
 from broker.server.security.places import Places
 
@@ -146,9 +146,11 @@ class Acceptor:
         self.log_refusal(address, why)
 
     async def _connect_trusted(self, accepted: socket.socket, address: str) -> None:
+        line = LineSecurity(address=address, uid=peer_uid(accepted))
+
         def session() -> Session:
             made = self._session()
-            made.line = LineSecurity(address=address)
+            made.line = line
             return made
 
         await self.connect(accepted, session, address=address, tls=False)
@@ -186,7 +188,7 @@ class Acceptor:
             assert self._certificates is not None
             session.line = self._certificates.line_security(newcomer.address, transport)
         else:
-            session.line = LineSecurity(address=newcomer.address)
+            session.line = LineSecurity(address=newcomer.address, uid=newcomer.uid)
         return session
 
     def shaken(self, newcomer: Newcomer) -> None:
@@ -216,12 +218,7 @@ class Acceptor:
 
     def log_refusal(self, address: str, why: str) -> None:
         """Log that a line was closed before anybody logged in, at most ten times a second for an address."""
-        if not self._log_rate.allows(address, self.clock.monotonic()):
-            return
-        event = {"event": "connection_refused"}
-        if left_out := self._log_rate.collect():
-            logger.info("%d more connections refused", left_out, extra=event)
-        logger.info("connection refused peer=%s: %s", address or "local", why, extra=event)
+        self._log_rate.refused(logger, address, self.clock.monotonic(), why)
 
 
 _FOREIGN: Final = {

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from broker.config import TlsConfig, tls_lines
 from broker.server.errors import StartError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from broker.engine import QueueManager
 
 _WAYS = """\
 # A user with a password: evermq user add NAME --groups mqm --data DIR
@@ -40,6 +42,16 @@ class Admission:
     can_authenticate: Callable[[], bool] = bool
     must_log_in: Callable[[str], bool] = _nobody
     blocked: Callable[[str], bool] = _nobody
+
+    @classmethod
+    def by(cls, manager: QueueManager, tls: TlsConfig | None = None) -> Self:
+        """The admission by the users and rules that a queue manager has at each moment."""
+        return cls(
+            tls=tls or TlsConfig(),
+            can_authenticate=lambda: manager.authentication.can_authenticate,
+            must_log_in=lambda address: not manager.authentication.trusts,
+            blocked=lambda address: manager.authentication.blocks(address),
+        )
 
     def check(self) -> None:
         """Raise StartError where other machines are to be served and are not protected."""

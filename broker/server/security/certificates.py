@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from broker.clock import Clock
     from broker.config import TlsConfig
-    from broker.server.security.lines import Certificate, LineSecurity
+    from broker.engine.security.certificate import Certificate
+    from broker.server.security.lines import LineSecurity
 
     Look: TypeAlias = tuple[tuple[int, ...] | None, ...]
 

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
-from typing import TypeAlias
+from struct import Struct
+from typing import TYPE_CHECKING, Final
 
-Names: TypeAlias = tuple[tuple[str, str], ...]
-"""A distinguished name: pairs of attribute and value, in the order of the certificate."""
+if TYPE_CHECKING:
+    from broker.engine.security.certificate import Certificate
 
+_PEER: Final = Struct("3i")  # process, user and group
 LOCAL = ""
 """The address of a line over a Unix socket."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
-    """A certificate: that of the listener, or that of a program, which an issuer of `[tls] ca` has signed.
-
-    `serial` is in hexadecimal digits, `ends` in seconds since 1970 UTC.
-    """
-
-    subject: Names
-    issuer: Names
-    serial: str
-    ends: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +21,15 @@ class LineSecurity:
     """What is known of a line before anybody has logged in on it.
 
     `address` is the client's, without port; of IPv4 also where IPv6 brings it. `protocol` and `cipher` are the names
-    that OpenSSL has for them, such as "TLSv1.3", both empty without TLS.
+    that OpenSSL has for them, such as "TLSv1.3", both empty without TLS. `uid` is the number of the user whose process
+    is at the other end of a Unix socket.
     """
 
     address: str = LOCAL
     protocol: str = ""
     cipher: str = ""
     certificate: Certificate | None = None
+    uid: int | None = None
 
     @property
     def local(self) -> bool:
@@ -54,3 +46,10 @@ def address_of(peer: object) -> str:
         return LOCAL
     address = str(peer[0]).partition("%")[0]
     return str(IPv6Address(address).ipv4_mapped or address) if ":" in address else address
+
+
+def peer_uid(line: socket.socket) -> int | None:
+    """Return the number of the user whose process is at the other end of a Unix socket, None of other lines."""
+    if line.family != socket.AF_UNIX:
+        return None
+    return int(_PEER.unpack(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[1])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import anyio
 
 from broker.clock import cancel_timer
+from broker.server.security.lines import peer_uid
 from broker.wire.frames import Verb
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 class Newcomer(asyncio.Protocol):
     """A line before its login. `acceptor` has accepted its `socket`, at `address`, and seats it at its `place`.
 
-    `login_begins`, `logged_in` and `login_failed` tell it what becomes of a CONNECT.
+    `logged_in`, `login_failed` and `login_over` tell it what becomes of a CONNECT; its time stands still meanwhile.
     """
 
     place: Place
@@ -36,6 +37,7 @@ class Newcomer(asyncio.Protocol):
     def __init__(self, acceptor: Acceptor, accepted: socket.socket, address: str, *, tls: bool) -> None:
         self.address = address
         self.tls = tls
+        self.uid = peer_uid(accepted)
         self._acceptor = acceptor
         self._socket = accepted
         self._scope: anyio.CancelScope | None = None
@@ -43,6 +45,7 @@ class Newcomer(asyncio.Protocol):
         self._timer: Timer | None = None
         self._received = 0
         self._gone = False
+        self._on_its_own = False  # since somebody has logged in
 
     # Before there is a session
 
@@ -115,19 +118,16 @@ class Newcomer(asyncio.Protocol):
     # The login
 
     def _connect(self, frame: Frame) -> None:
-        self.login_begins()
-        self.session.calls.connect(frame)
-        if self.session.calls.ports:
-            self.logged_in()
-        else:
-            self._watch()
-
-    def login_begins(self) -> None:
-        """A whole CONNECT has come."""
         cancel_timer(self._timer)
+        self.session.calls.connect(frame)
+        if not self.session.logins.busy:
+            self.login_over()
 
     def logged_in(self) -> None:
         """Somebody has logged in. The session is on its own."""
+        if self._on_its_own:
+            return
+        self._on_its_own = True
         assert self._transport is not None
         cancel_timer(self._timer)
         self._acceptor.logged_in(self)
@@ -136,6 +136,11 @@ class Newcomer(asyncio.Protocol):
             self._transport.set_protocol(self.session)
 
     def login_failed(self) -> None:
-        """Somebody has failed to log in, and may try again."""
-        self._acceptor.login_failed(self)
-        self._watch()
+        """Somebody has failed to log in."""
+        if not self._on_its_own:
+            self._acceptor.login_failed(self)
+
+    def login_over(self) -> None:
+        """Nobody is being verified: whoever has not logged in may try again, for a while."""
+        if not self._on_its_own and not self._gone:
+            self._watch()

@@ -29,13 +29,14 @@ def test_a_hash_that_another_program_made_fits() -> None:
     assert matches(b"pleaseletmein", parse(KNOWN))
 
 
-def test_a_hash_of_other_parameters_is_renewed() -> None:
+def test_a_weaker_hash_is_renewed_and_a_stronger_one_stays() -> None:
     own = dummy()
     assert not needs_renewal(own)
     assert needs_renewal(replace(own, ln=14))
-    assert needs_renewal(replace(own, p=2))
     assert needs_renewal(replace(own, salt=bytes(8)))
     assert needs_renewal(replace(own, digest=bytes(16)))
+    for stronger in (replace(own, ln=16), replace(own, p=2), replace(own, ln=14, p=2), replace(own, salt=bytes(32))):
+        assert not needs_renewal(stronger)
 
 
 @pytest.mark.parametrize("password", ["", b"\xffsecret", "secret" * 200])

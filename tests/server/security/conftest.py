@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import trustme
@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from broker import QueueManager
 
 __all__ = ["anyio_backend", "clock", "manager"]
+
+
+LETS_IN_AS_BOB: Final = """
+ALTER CHANNEL(EVERMQ.SVRCONN) CHLTYPE(SVRCONN) MCAUSER('bob')
+SET CHLAUTH(EVERMQ.SVRCONN) TYPE(ADDRESSMAP) ADDRESS('*') USERSRC(CHANNEL) CHCKCLNT(ASQMGR) ACTION(REPLACE)
+ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) AUTHTYPE(IDPWOS) CHCKCLNT(NONE)
+SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('bob') AUTHADD(CONNECT)
+"""
 
 
 class Files:
@@ -80,7 +88,10 @@ def files(tmp_path: Path) -> Files:
 async def listening(
     manager: QueueManager, tls: TlsConfig, limits: LimitsConfig | None = None, **admission: Any
 ) -> AsyncIterator[Server]:
-    """A server with TLS, whose port is `port_of`."""
+    """A server with TLS, whose port is `port_of`. Whoever comes in is bob."""
+    async with manager.connect() as owner:
+        for reply in await owner.mqsc(LETS_IN_AS_BOB):
+            assert reply.ok, reply.text
     admitted = Admission(tls=tls, can_authenticate=lambda: True, **admission)
     async with Server(manager, ListenerConfig(port=0), limits or LimitsConfig(), admitted) as server:
         yield server

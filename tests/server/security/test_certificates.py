@@ -16,7 +16,7 @@ from broker.config import Config, ListenerConfig, QueueManagerConfig, TlsConfig,
 from broker.server import StartError, daemon
 from broker.server.security.certificates import LOOK_SECONDS, Certificates
 from broker.testing import VirtualClock
-from tests.server.security.conftest import Line, dial, listening, port_of, replaced, until
+from tests.server.security.conftest import LETS_IN_AS_BOB, Line, dial, listening, port_of, replaced, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -315,7 +315,10 @@ async def test_all_lines_with_tls_may_be_ended_and_others_stay(manager: QueueMan
 
 
 def configured(files: Files, tls: TlsConfig, **sections: object) -> Config:
-    queue_manager = QueueManagerConfig(name="QM1", data=files.folder / "data", quiesce_timeout=0.2)
+    files.write("bob.mqsc", LETS_IN_AS_BOB.encode())
+    queue_manager = QueueManagerConfig(
+        name="QM1", data=files.folder / "data", quiesce_timeout=0.2, startup=(files.folder / "bob.mqsc",)
+    )
     return Config(queue_manager=queue_manager, listener=ListenerConfig(port=0), tls=tls, **sections)  # type: ignore[arg-type]
 
 

@@ -15,6 +15,7 @@ from broker.core.calls.puts import delaying, keying, putting
 from broker.core.calls.puts.put_template import PutTemplate, leaves_template
 from broker.core.message.generated import reports
 from broker.core.message.logical_order import AT_ONCE, CLOSED, SEGMENTATION_ALLOWED
+from broker.core.queues.handles import NO_LIMITS
 from broker.core.queues.unit import Unit
 from broker.mqi import checks
 from broker.mqi.constants.options import MQPMO
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.message.logical_order import Position
     from broker.core.moment import Moment
+    from broker.core.queues.handles import ConnectionLimits
 
 _SYNCPOINT = MQPMO.SYNCPOINT.value
 
@@ -127,6 +129,8 @@ def place(manager: Manager, entries: Sequence[Entry], unit: Unit, moment: Moment
 
 def _prepared(manager: Manager, put: Put, now: float) -> PreparedPut:
     """A put that is not like the last one, once it has passed all checks of its own."""
+    if put.hconn.limits is not NO_LIMITS:
+        _check_limits(put, put.hconn.limits)
     if put.route.group is not None:
         put = on_its_way(manager, put)
     last = put.last_calls if put.handle is None else put.handle.last_calls
@@ -140,10 +144,23 @@ def _prepared(manager: Manager, put: Put, now: float) -> PreparedPut:
         raise
     if last is not None:
         last.template = None
-        if not prepared.reason and put.extras is NO_EXTRAS and leaves_template(last, put, prepared):
-            length_max = min(queue.max_length, manager.max_length)
+        limited = put.hconn.limits.unit_bytes  # which each put has to look at
+        if not prepared.reason and not limited and put.extras is NO_EXTRAS and leaves_template(last, put, prepared):
+            length_max = min(queue.max_length, manager.max_length, put.hconn.limits.max_length or manager.max_length)
             last.template = PutTemplate(put, prepared, length_max, manager.objects.changes)
     return prepared
+
+
+def _check_limits(put: Put, limits: ConnectionLimits) -> None:
+    """Raise MSG_TOO_BIG_FOR_CHANNEL (2218), STORAGE_NOT_AVAILABLE (2071) beyond the limits of a connection."""
+    length, unit = len(put.data) + len(put.properties), put.hconn.unit
+    if limits.max_length and length > limits.max_length:
+        raise MQError(MQRC.MSG_TOO_BIG_FOR_CHANNEL, f"{length} bytes, MAXMSGL of the channel is {limits.max_length}")
+    in_unit = int(checks.put_options(put.pmo).options) & _SYNCPOINT
+    held = 0 if unit is None else unit.bytes
+    if limits.unit_bytes and in_unit and held + length > limits.unit_bytes:
+        why = f"the unit of work holds {held} bytes, and MAXUOW of its user is {limits.unit_bytes}"
+        raise MQError(MQRC.STORAGE_NOT_AVAILABLE, why)
 
 
 def _check_bytes(manager: Manager, unit: Unit, length: int) -> None:

@@ -1,0 +1,86 @@
+"""Proofs: what conversations of a line live by, until it ends (security 4.8).
+
+1. A timer looks at the instant again: a proof that was renewed meanwhile has not ended.
+2. A renewal looks whether the proof has ended: nothing brings back what has.
+"""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count
+from math import inf
+from typing import TYPE_CHECKING
+
+from broker.clock import cancel_timer
+from broker.core.security.authority import NotAuthorizedError
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from broker.clock import Clock, Timer
+    from broker.engine.security.login import Login, LoginProof
+
+
+class Proofs:
+    """Ends the conversations whose proofs have ended, within a second."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ends: list[tuple[float, int, LoginProof]] = []
+        self._numbers = count()
+        self._timer: Timer | None = None
+        self._told = False
+
+    def watch(self, proof: LoginProof) -> None:
+        """End the conversations of a proof when it ends."""
+        if proof.login.ends == inf:
+            return
+        if not self._told:
+            self._told = True
+            self._clock.tell_steps(self.look)
+        heapq.heappush(self._ends, (proof.login.ends, next(self._numbers), proof))
+        self._arm()
+
+    def renew(self, proof: LoginProof, login: Login) -> float:
+        """Take a fresh login of the same user in place of the one that ends; the seconds left. Raises NOT_AUTHORIZED
+        (2035) for another user, and behind the end.
+        """
+        if proof.over or proof.login.ends <= self._clock.time():
+            raise NotAuthorizedError("renewal", "the proof before it has ended")
+        if login.user != proof.login.user:
+            raise NotAuthorizedError("renewal", f"it is of {login.user}, and the conversation of {proof.login.user}")
+        proof.login = login
+        self.watch(proof)
+        return self.seconds_left(login)
+
+    def seconds_left(self, login: Login) -> float:
+        """The seconds until a login ends."""
+        return max(login.ends - self._clock.time(), 0.0)
+
+    def look(self) -> None:
+        """End what has ended by now."""
+        now = self._clock.time()
+        while self._ends and self._ends[0][0] <= now:
+            proof = heapq.heappop(self._ends)[2]
+            if proof.login.ends <= now and not proof.over:
+                proof.over = True
+                for conversation in list(proof.conversations):
+                    conversation.expel(f"the proof of {proof.login.user} has ended")
+        self._arm()
+
+    def end(self) -> None:
+        """Nothing ends any more but with the queue manager."""
+        cancel_timer(self._timer)
+        self._ends.clear()
+
+    def _arm(self) -> None:
+        """Look again at the next end, or in a second: the wall clock may be set meanwhile."""
+        cancel_timer(self._timer)
+        if self._ends:
+            left = self._ends[0][0] - self._clock.time()
+            self._timer = self._clock.call_later(min(max(left, 0.01), 1.0), self.look)
+
+
+def renewal_under_way() -> MQError:
+    """The error of an AUTHENTICATE while another is under way."""
+    return MQError(MQRC.CALL_IN_PROGRESS, "a proof of the user is being verified: bring one at a time")
