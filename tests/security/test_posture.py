@@ -49,9 +49,11 @@ async def test_x1_4_with_the_first_user_trusted_lines_end_and_their_units_are_ba
         assert not q.shelf.entries
         assert await refused(listener.url) == MQRC.NOT_AUTHORIZED
         assert await refused(listener.url, user="root") == MQRC.NOT_AUTHORIZED
-        async with connect(listener.url, user="bob", password=PASSWORD) as connection:
-            async with connection.open("Q", MQOO.OUTPUT) as queue:
-                await queue.put(b"x")
+        async with (
+            connect(listener.url, user="bob", password=PASSWORD) as connection,
+            connection.open("Q", MQOO.OUTPUT) as queue,
+        ):
+            await queue.put(b"x")
 
 
 async def test_x1_4_the_reply_to_the_command_that_ends_the_trust_comes_first() -> None:
@@ -127,9 +129,8 @@ SET AUTHREC PROFILE(Q) OBJTYPE(QUEUE) PRINCIPAL('{stranger}') AUTHADD(PUT,GET)
             assert await denied(connection.mqsc("DELETE QLOCAL(Q)"))
         await listener.command(f"DELETE AUTHREC OBJTYPE(QMGR) PRINCIPAL('{stranger}')")
         assert await refused(f"mq+unix://{path}", user="root") == MQRC.NOT_AUTHORIZED
-        async with connect(f"mq+unix://{path}", user="bob", password=PASSWORD) as connection:
-            async with connection.open("Q", MQOO.BROWSE):
-                pass
+        async with connect(f"mq+unix://{path}", user="bob", password=PASSWORD):
+            pass
 
 
 async def denied(call: object) -> bool:
