@@ -343,11 +343,11 @@ class QueueManager:
         self.catalog = LiveCatalog(self.core, self.clock)
         decisions = Decisions(self.context, self.claims, self.sinks)
         self.commands = CommandServer(self.context, self.catalog, decisions, self.config.limits.script_bytes)
+        await starting.create_objects(self.store, self.core, self.config, self.clock.time())
         self.authentication = starting.authentication(
             self.config, self.core, self.clock, self.conversations, self.context.jobs.change
         )
         self.context.followers.append(self.authentication.changed)
-        await starting.create_objects(self.store, self.core, self.config, self.clock.time())
         self.context.releases.arm()
 
     async def define_at_start(self, wanted: Sequence[Change], what: str) -> None:

@@ -274,7 +274,15 @@ async def test_a_connect_without_a_proof_on_a_line_that_has_logged_in_is_of_its_
         program = await listener.bob()
         assert (await program.connect_asserting("root", conversation=2))[0] == Verb.ANSWER
         assert {each.hconn.user for each in listener.manager.conversations} == {"bob"}
-        await listener.command("ALTER USER('bob') STATUS(DISABLED)")
+        for conversation in (1, 2):
+            await program.call(Verb.DISCONNECT, False, conversation=conversation)
+        assert (await program.connect_asserting("", conversation=3))[0] == Verb.ANSWER
+        await program.call(Verb.DISCONNECT, False, conversation=3)
+        await listener.command("ALTER USER('bob') STATUS(DISABLED)\nALTER USER('bob') STATUS(ENABLED)")
+        assert failure(await program.connect_asserting("", conversation=4))[0] == MQRC.NOT_AUTHORIZED
+        assert (await program.connect(conversation=5))[0] == Verb.ANSWER
+        await listener.command("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('bob') AUTHRMV(CONNECT)")
+        assert failure(await program.connect_asserting("", conversation=6))[0] == MQRC.NOT_AUTHORIZED
         program.close()
 
 

@@ -12,6 +12,7 @@ from broker.core.manager import CHECKED
 from broker.mqi import MQOO, MQPMO, MQRC
 from broker.wire import Verb
 from tests.security.lines import PASSWORD, listening, users
+from tests.server.security.conftest import dial, hung_up
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -156,3 +157,12 @@ async def test_x1_5_a_user_of_the_system_is_the_one_that_names_it(stranger: int,
         assert await refused(f"mq+unix://{path}") == MQRC.NOT_AUTHORIZED
         async with connect(f"mq+unix://{path}", user="bob", password=PASSWORD):
             pass
+
+
+async def test_an_address_that_a_rule_blocks_is_closed_without_a_byte() -> None:
+    async with listening(f"{users()}\nSET CHLAUTH('*') TYPE(BLOCKADDR) ADDRLIST('127.0.0.1')") as listener:
+        line = await dial(listener.port)
+        assert await hung_up(line)
+        line.close()
+        await listener.command("SET CHLAUTH('*') TYPE(BLOCKADDR) ACTION(REMOVEALL)")
+        (await listener.bob()).close()

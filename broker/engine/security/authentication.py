@@ -14,6 +14,7 @@ from contextlib import suppress
 from hashlib import sha256
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
 import anyio
 
@@ -24,6 +25,7 @@ from broker.core.security.caller import Caller
 from broker.core.security.channel_rules import address_block
 from broker.core.security.distinguished_names import of_certificate
 from broker.core.security.partner import DEFAULT_CHANNEL, Partner, Posture, Proof
+from broker.core.security.rights import Right
 from broker.engine.jobs.awaits import Changed
 from broker.engine.security.delays import FailedLogins
 from broker.engine.security.log_rate import LogRate
@@ -92,6 +94,7 @@ class Authentication:
         self._failed = FailedLogins()
         self._log_rate = LogRate()
         self._scope = anyio.CancelScope()
+        self._given: WeakSet[LoginProof] = WeakSet()
         self._trusted = self.trusts
 
     async def run(self) -> None:
@@ -186,8 +189,12 @@ class Authentication:
             if login.ends <= self._clock.time() or login.stamp not in ("", self._stamp(login.user)):
                 rule = f"that of {login.user} has ended, or the user has changed since"
                 raise self._refused("" if request is None else request.address, "login", rule)
-            caller = Caller.connecting(self._authority, login.user)
+            try:
+                caller = Caller.connecting(self._authority, login.user)
+            except NotAuthorizedError as error:
+                raise error if request is None else self._refused(request.address, error.step, error.rule) from None
         proof = LoginProof(login, caller, request)
+        self._given.add(proof)
         self.proofs.watch(proof)
         return proof
 
@@ -198,13 +205,16 @@ class Authentication:
 
     def settle_in(self, conversation: LoggedIn, proof: LoginProof | None, like: LoggedIn | None) -> None:
         """A conversation begins to live by a proof, its own or that of the one that it is `like`. Raises
-        MAX_CONNS_LIMIT_REACHED (2025) where its user has as many connections as it may.
+        MAX_CONNS_LIMIT_REACHED (2025) where its user has as many connections as it may, NOT_AUTHORIZED (2035) where it
+        may not connect any more.
         """
         if like is not None:
             proof, conversation.hconn.limits = like.proof, like.hconn.limits
         if proof is None:
             return
         caller = proof.caller
+        if caller is not None:
+            caller.require_manager(Right.CONNECT)
         user = None if caller is None else self._authority.users.get(caller.user)
         if user is not None:
             self._check_room(user, conversation)
@@ -359,6 +369,8 @@ class Authentication:
         for follow in self.user_followers:
             follow(name)
         if user is None or not user.enabled:
+            for proof in self._given:
+                proof.over = proof.over or proof.login.user == name
             for conversation in list(self._of(name)):
                 conversation.expel(f"{name} is {'no user any more' if user is None else 'disabled'}")
 

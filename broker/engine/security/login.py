@@ -74,7 +74,7 @@ class LoginProof:
     those of `caller`, if there is one.
     """
 
-    __slots__ = ("caller", "conversations", "login", "over", "renewing", "request")
+    __slots__ = ("__weakref__", "caller", "conversations", "login", "over", "renewing", "request")
 
     def __init__(self, login: Login, caller: Caller | None, request: LoginRequest | None = None) -> None:
         self.login = login

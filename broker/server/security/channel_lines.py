@@ -24,26 +24,26 @@ class ChannelLines:
     def unavailable(self, session: Session, name: str) -> str:
         """Return why no line more comes in by a channel, empty if one does, or this one has already."""
         channel = self._manager.authentication.channel(name)
-        if channel is None or session.logins.channel == channel.name:
+        own = session.logins.channel
+        if channel is None or own == channel.name:
             return ""
+        if own:
+            return f"this line has come by {own}: dial another"
         lines = self._lines.get(channel.name, {})
         if len(lines) >= channel.max_instances:
             return f"{len(lines)} lines have come by it, its MAXINST"
         if channel.max_instances_per_client <= len(lines):
-            own = sum(1 for address in lines.values() if address == session.line.address)
-            if own >= channel.max_instances_per_client:
-                return f"{own} lines have come by it from {session.line.address}, its MAXINSTC"
+            count = sum(1 for address in lines.values() if address == session.line.address)
+            if count >= channel.max_instances_per_client:
+                return f"{count} lines have come by it from {session.line.address}, its MAXINSTC"
         return ""
 
     def begin(self, session: Session, name: str) -> None:
-        """A line has come in by a channel. Once it has come by another, it counts there."""
+        """A line has come in by a channel."""
         channel = self._manager.authentication.channel(name)
         assert channel is not None, "it has come in by it"
-        name = channel.name
-        if session.logins.channel != name:
-            self.end(session)
-            session.logins.channel = name
-            self._lines.setdefault(name, {})[session] = session.line.address
+        session.logins.channel = channel.name
+        self._lines.setdefault(channel.name, {})[session] = session.line.address
 
     def end(self, session: Session) -> None:
         """A line has ended."""
