@@ -24,7 +24,7 @@ from broker.clock import Clock
 from broker.commands.errors import without_secrets
 from broker.commands.language.script import located
 from broker.engine import QueueManager
-from broker.engine.security.authentication import tokens_of
+from broker.engine.security.credentials import tokens_of
 from broker.engine.shared_queues import GroupError
 from broker.mqi.errors import CommandFailedError
 from broker.server.errors import StartError, StoreLostError

@@ -62,7 +62,7 @@ async def test_x4_3_every_refusal_is_the_same_and_costs_one_verification(caplog:
             [("bob", "wrong"), ("nobody", PASSWORD), ("off", PASSWORD), ("without", PASSWORD)], 1
         ):
             answers.append((await program.connect(user, password))[3:])
-            assert authentication._verifier().verifications == number
+            assert authentication.credentials.verifier().verifications == number
         answers.append((await program.connect_asserting("bob"))[3:])
         assert answers == [[MQRC.NOT_AUTHORIZED, 2, REFUSED, None]] * 5
         assert (
@@ -102,7 +102,7 @@ async def test_x4_4_a_thousand_connects_of_one_user_cost_one_verification() -> N
         logins = await asyncio.gather(*herd)
         programs = await asyncio.gather(*(listener.bob() for _ in range(20)))
         assert {login.user for login in logins} == {"bob"}
-        assert manager.authentication._verifier().verifications == 1
+        assert manager.authentication.credentials.verifier().verifications == 1
         for each in programs:
             each.close()
 
@@ -110,7 +110,7 @@ async def test_x4_4_a_thousand_connects_of_one_user_cost_one_verification() -> N
 def stepped(listener: Listener) -> SteppedExecutor:
     """Let the test say when a verification is made."""
     executor, authentication = SteppedExecutor(), listener.manager.authentication
-    authentication._passwords = PasswordVerifier(
+    authentication.credentials._passwords = PasswordVerifier(
         authentication._authority.users.get, listener.clock, matches=lambda password, stored: True, executor=executor
     )
     return executor
@@ -127,7 +127,7 @@ async def test_x4_5_nobody_comes_in_behind_a_change_of_the_user(change: str) -> 
         program.say(Verb.CONNECT, "", "test", "bob", "", 1, b"secret")
         await until(lambda: bool(executor.work))
         await listener.command(change.format(hashed("new")))  # acknowledged: from now on it holds
-        listener.manager.authentication._verifier()._matches = lambda password, stored: False
+        listener.manager.authentication.credentials.verifier()._matches = lambda password, stored: False
         executor.step()
         heard = asyncio.ensure_future(program.hear())
         await settle()
@@ -181,7 +181,7 @@ async def test_a_weaker_hash_is_renewed_in_the_store_unless_the_user_has_changed
         async with listener.manager.connect(as_user=login):  # it is that of the hash as it is now
             pass
         assert (await listener.manager.login(user="bob", password=PASSWORD)).stamp == login.stamp
-        assert listener.manager.authentication._verifier().verifications == 1
+        assert listener.manager.authentication.credentials.verifier().verifications == 1
 
 
 # What is said before a login
@@ -361,7 +361,7 @@ async def test_x4_6_a_renewal_that_comes_behind_the_end_revives_nothing(
 ) -> None:
     async with listening(users(), tokens=tokens) as listener:
         program = await by_token(listener, 20)
-        verified = listener.manager.authentication._tokens
+        verified = listener.manager.authentication.credentials._tokens
         assert verified is not None
         verify, on, began = verified.verify, asyncio.Event(), asyncio.Event()
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import pytest
 
 from broker.config import LimitsConfig, ListenerConfig
+from broker.engine.security.login import Login
 from broker.mqi import MQGMO, MQOO, MQPMO, GetMessageOptions, ObjectDescriptor, PutMessageOptions
 from broker.server import Server
 from broker.server.session import Session
@@ -209,3 +210,31 @@ def _written(line: Line, order: list[Line], data: bytes) -> None:
     """Write to the transport of this line, and say so."""
     order.append(line)
     line.transport.writes.append(data)
+
+
+async def test_x5_4_a_put_and_a_get_of_a_judged_user_cost_what_those_of_the_owner_do(
+    manager: QueueManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with manager.connect() as connection:
+        await connection.mqsc("DEFINE QLOCAL(JUDGED) DEFPSIST(YES) NOHARDENBO")
+        await connection.mqsc("SET AUTHREC PROFILE(JUDGED) OBJTYPE(QUEUE) PRINCIPAL('bob') AUTHADD(PUT,GET)")
+        await connection.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('bob') AUTHADD(CONNECT)")
+    costs = []
+    for user in ("", "bob"):
+        line = Line(manager)
+        if user:
+            monkeypatch.setattr(manager.authentication, "admit_at_once", lambda request: Login("bob"))
+        await line.opened("JUDGED")
+        (port,) = line.session.calls.ports.values()
+        assert (port.hconn.caller is not None) == bool(user)
+        for _ in range(4):
+            await line.call(Verb.PUT, line.hobj, None, PUT, DATA)
+        put = min([await line.cost(Verb.PUT, line.hobj, None, PUT, DATA) for _ in range(TRIES)])
+        gets = []
+        for _ in range(3 + TRIES):
+            gets.append(await line.cost(Verb.GET, line.hobj, None, GET, None))
+            line.taken()
+        costs.append((put, min(gets)))
+        line.session.connection_lost(None)
+        await asyncio.sleep(0)
+    assert costs[0] == costs[1]

@@ -196,7 +196,7 @@ class AppTest:
         return len(self.events), where, self._worker.unsettled
 
     def _writing(self) -> bool:
-        journal: Mapping[str, Any] = self.manager.part_figures()["journal"]
+        journal: Mapping[str, Any] = self.manager.journal.figures()
         return bool(journal["waiting"])
 
     def _delayed(self) -> int:

@@ -2,8 +2,9 @@
 
     login            what a program brings to come in, and what it is given: the function of all doors
     authentication   who may come in, who is there, and what ends when that changes
+    credentials      the verification of passwords and tokens
     proofs           what conversations live by, until it ends
-    certificate      who is at the other end of a line with TLS; `peer_names`: of a Unix socket
+    peer_names       who is at the other end of a Unix socket
     passwords        scrypt: a password hashed, and compared with its hash
     verifier         passwords verified in threads, each once for all who wait; `turns` says who is next
     delays           for how long the answer to a failed login waits

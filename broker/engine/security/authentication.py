@@ -10,15 +10,14 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from hashlib import sha256
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import anyio
 
-from broker.core.names.definitions import Define, Definition, Delete, Together
+from broker.core.names.definitions import Define, Delete, Together
 from broker.core.security.admission import Lacking, admit, is_trusted
 from broker.core.security.authority import NotAuthorizedError
 from broker.core.security.caller import Caller
@@ -26,14 +25,13 @@ from broker.core.security.channel_rules import address_block
 from broker.core.security.distinguished_names import of_certificate
 from broker.core.security.partner import DEFAULT_CHANNEL, Partner, Posture, Proof
 from broker.core.security.rights import Right
-from broker.engine.jobs.awaits import Changed
+from broker.engine.security.credentials import Credentials
 from broker.engine.security.delays import FailedLogins
 from broker.engine.security.log_rate import LogRate
 from broker.engine.security.login import Login, LoginProof, LoginRequest
 from broker.engine.security.peer_names import PeerNames, owns_process
 from broker.engine.security.proofs import Proofs
 from broker.engine.security.rates import UserRate, UserRates
-from broker.interface.port import Call
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.mqi.security_parameters import CredentialKind
@@ -48,21 +46,12 @@ if TYPE_CHECKING:
     from broker.core.security.admission import Admission
     from broker.core.security.facts import Channel, User
     from broker.engine.security.login import LoggedIn
-    from broker.engine.security.tokens import Tokens
-    from broker.engine.security.verifier import PasswordVerifier
+    from broker.interface.port import Call
 
 logger = logging.getLogger(__name__)
 
 _GIVEN = {CredentialKind.PASSWORD: Proof.PASSWORD_GIVEN, CredentialKind.TOKEN: Proof.TOKEN_GIVEN}
 TRUST_ENDED = "the queue manager checks its users from now on: log in"
-
-
-class _Verdict(NamedTuple):
-    """The outcome of a verification: the user, how it was proved, and until when that holds."""
-
-    user: str
-    proof: Proof
-    ends: float = inf
 
 
 class Authentication:
@@ -88,11 +77,9 @@ class Authentication:
         self._authority = core.objects.authority
         self._clock = clock
         self._conversations = conversations
-        self._change = change
-        self._tokens = tokens_of(config, clock)
-        self._passwords: PasswordVerifier | None = None
         self._failed = FailedLogins()
         self._log_rate = LogRate()
+        self.credentials = Credentials(config, core, clock, change, self._log_rate)
         self._scope = anyio.CancelScope()
         self._given: WeakSet[LoginProof] = WeakSet()
         self._trusted = self.trusts
@@ -100,15 +87,13 @@ class Authentication:
     async def run(self) -> None:
         """Keep the keys of tokens fresh, until the end."""
         with self._scope:
-            if self._tokens is not None:
-                await self._tokens.run()
+            await self.credentials.run()
 
     def end(self) -> None:
         """Nobody comes in any more."""
         self._scope.cancel()
         self.proofs.end()
-        if self._passwords is not None:
-            self._passwords.close()
+        self.credentials.end()
 
     # Posture (security 1)
 
@@ -122,7 +107,7 @@ class Authentication:
     def can_authenticate(self) -> bool:
         """True if somebody can prove to be a user: by a password, a certificate or a token."""
         by_password = any(user.enabled and user.password for user in self._authority.users.values())
-        return by_password or self._config.tls.ca is not None or self._tokens is not None
+        return by_password or self._config.tls.ca is not None or self.credentials.takes_tokens
 
     def blocks(self, address: str) -> bool:
         """True if nobody may come from an address at all."""
@@ -169,7 +154,7 @@ class Authentication:
         admission = admit(self._authority, partner, self._posture())
         if not admission.verify:
             return self._let_in(request, partner, admission)
-        outcome = await self._verified(request)
+        outcome = await self.credentials.verified(request)
         partner = self._partner(request, peer)._replace(user=outcome.user, proof=outcome.proof)
         admission = admit(self._authority, partner, self._posture())
         try:
@@ -299,54 +284,6 @@ class Authentication:
         about = (name,) if user is None else (name, user.password, str(user.enabled), *sorted(user.groups))
         return sha256("\0".join(about).encode()).hexdigest()[:32]
 
-    # Verification
-
-    async def _verified(self, request: LoginRequest) -> _Verdict:
-        if request.kind == CredentialKind.TOKEN:
-            return await self._token_verified(request)
-        verified = await self._verifier().verify(request.user, request.secret, request.address)
-        if verified is not None and verified.renewal:
-            await self._renew_hash(verified.user, verified.renewal)
-            now = self._authority.users.get(request.user)
-            if now is None or not now.enabled or now.password not in (verified.user.password, verified.renewal):
-                verified = None
-        return _Verdict(request.user, Proof.FAILED if verified is None else Proof.PASSWORD)
-
-    async def _token_verified(self, request: LoginRequest) -> _Verdict:
-        if self._tokens is None:
-            return _Verdict(request.user, Proof.FAILED)
-        from broker.engine.security.tokens import TokenRefusedError
-
-        try:
-            user, ends = await self._tokens.verify(request.secret)
-        except TokenRefusedError as error:
-            self._log_rate.refused(logger, request.address, self._clock.monotonic(), f"token: {error}")
-            return _Verdict(request.user, Proof.FAILED)
-        return _Verdict(user, Proof.TOKEN, ends)
-
-    def _verifier(self) -> PasswordVerifier:
-        if self._passwords is None:
-            from broker.engine.security.verifier import PasswordVerifier  # with the first one that proves something
-
-            self._passwords = PasswordVerifier(
-                self._authority.users.get, self._clock, self._config.security.verifications
-            )
-        return self._passwords
-
-    async def _renew_hash(self, user: User, renewal: str) -> None:
-        """Store a stronger hash of a password; without room for it the weaker one stays."""
-        call: Call[int] = Call()
-        self._change(self._renewing(user, renewal), call)
-        with suppress(MQError):
-            await call
-
-    async def _renewing(self, user: User, renewal: str) -> int:
-        """As a job: while it looks no other change is being made."""
-        definition = self._core.objects.own("USER", user.name)
-        if definition is not None and definition.attributes.get("PASSWORD") == user.password:
-            await Changed(Define(Definition("USER", user.name, {**definition.attributes, "PASSWORD": renewal})))
-        return 0
-
     # Changes of users
 
     def changed(self, change: Change) -> None:
@@ -380,23 +317,6 @@ class Authentication:
             caller = conversation.hconn.caller
             if caller is not None and caller.user == user:
                 yield conversation
-
-
-def tokens_of(config: Config, clock: Clock) -> Tokens | None:
-    """Return the tokens of the issuer that the configuration names, None without one. Raises ValueError for settings
-    that cannot be, RuntimeError without the extra that they need.
-    """
-    own = config.tokens
-    if not own.issuer:
-        return None
-    from broker.engine.security.token_settings import TokenSettings
-    from broker.engine.security.tokens import Tokens
-
-    settings = TokenSettings(
-        issuer=own.issuer, audience=own.audience, jwks=own.jwks, user_claim=own.user_claim, algorithms=own.algorithms,
-        key_file="" if own.key_file is None else str(own.key_file),
-    )  # fmt: skip
-    return Tokens(settings, clock)
 
 
 def _space(change: SingleChange) -> str:

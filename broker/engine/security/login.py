@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from broker.mqi.security_parameters import CredentialKind
 
@@ -15,7 +15,24 @@ if TYPE_CHECKING:
     from broker.core.queues.handles import Hconn
     from broker.core.security.caller import Caller
     from broker.engine.security.authentication import Authentication
-    from broker.engine.security.certificate import Certificate
+
+
+Names: TypeAlias = tuple[tuple[str, str], ...]
+"""A distinguished name: pairs of attribute and value, in the order of the certificate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """A certificate: that of the listener, or that of a program, which an issuer of `[tls] ca` has signed.
+
+    `subject` and `issuer` have the attributes by the names that `ssl` gives them, `serial` is in hexadecimal digits,
+    `ends` in seconds since 1970 UTC.
+    """
+
+    subject: Names
+    issuer: Names
+    serial: str
+    ends: float
 
 
 class Login(NamedTuple):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from broker.clock import Clock
     from broker.config import TlsConfig
-    from broker.engine.security.certificate import Certificate
+    from broker.engine.security.login import Certificate
     from broker.server.security.lines import LineSecurity
 
     Look: TypeAlias = tuple[tuple[int, ...] | None, ...]

@@ -9,7 +9,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from broker.engine.security.certificate import Certificate
+    from broker.engine.security.login import Certificate
 
 _PEER: Final = Struct("3i")  # process, user and group
 LOCAL = ""

@@ -10,7 +10,7 @@ import ssl
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from broker.engine.security.certificate import Certificate, Names
+from broker.engine.security.login import Certificate, Names
 from broker.server.security.lines import LineSecurity
 
 if TYPE_CHECKING:
