@@ -144,7 +144,7 @@ class QueueManager:
         over, CONN_TAG_NOT_USABLE (2350) while the queue-sharing group cannot be reached.
         """
         self._check_entered()
-        proof = None if as_user is None else self.authentication.proof_of(as_user)
+        proof = None if as_user is None else self.authentication.proof_of(as_user, appl_name)
         name = user or (process_user() if proof is None else proof.login.user)
         port = self.converse(appl_name, name, proof=proof)
         connection = Connection(port, tagging_of(options, conn_tag))
@@ -345,7 +345,7 @@ class QueueManager:
         self.commands = CommandServer(self.context, self.catalog, decisions, self.config.limits.script_bytes)
         await starting.create_objects(self.store, self.core, self.config, self.clock.time())
         self.authentication = starting.authentication(
-            self.config, self.core, self.clock, self.conversations, self.context.jobs.change
+            self.config, self.core, self.clock, self.conversations, self.context.jobs.change, self.context.security_log
         )
         self.context.followers.append(self.authentication.changed)
         self.context.releases.arm()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.config import Config
     from broker.core.names.definitions import Change
+    from broker.engine.admin.security_log import SecurityLog
     from broker.engine.security.login import LoggedIn
     from broker.interface.port import Call
     from broker.storage.store import Store
@@ -63,9 +64,10 @@ def authentication(
     clock: Clock,
     conversations: Iterable[LoggedIn],
     change: Callable[[Coroutine[Any, Any, int], Call[int]], None],
+    log: SecurityLog,
 ) -> Authentication:
     """Return what lets users in. Raises what `tokens_of` does."""
-    return Authentication(config, core, clock, conversations, change)
+    return Authentication(config, core, clock, conversations, change, log)
 
 
 async def create_objects(store: Store, core: Manager, config: Config, now: float) -> None:

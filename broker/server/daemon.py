@@ -28,7 +28,7 @@ from broker.engine.security.credentials import tokens_of
 from broker.engine.shared_queues import GroupError
 from broker.mqi.errors import CommandFailedError
 from broker.server.errors import StartError, StoreLostError
-from broker.server.security.admission import Admission
+from broker.server.security.entry_policy import EntryPolicy
 from broker.server.server import Server
 from broker.server.signals import EndSignals
 from broker.server.watch import DaemonWatch
@@ -102,7 +102,7 @@ async def run(
             done = 0
             for path in config.queue_manager.startup:
                 done += await _run_commands(manager, path, done)
-            admission = Admission.by(manager, config.tls)
+            admission = EntryPolicy.by(manager, config.tls)
             async with Server(manager, config.listener, config.limits, admission) as server:
                 try:
                     with _hangups_reload(manager, server) if config.tls.host else nullcontext():

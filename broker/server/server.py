@@ -18,9 +18,9 @@ from broker.mqi.reasons import MQRC
 from broker.server.flow import MemoryReserve
 from broker.server.listening import printed, tcp_sockets, unix_socket
 from broker.server.security.acceptor import Acceptor, Listening
-from broker.server.security.admission import Admission
 from broker.server.security.changes import follow_changes
 from broker.server.security.channel_lines import ChannelLines
+from broker.server.security.entry_policy import EntryPolicy
 from broker.server.session import CLOSE_SECONDS, Session
 from broker.wire.frames import HEARTBEAT_SECONDS
 
@@ -52,7 +52,7 @@ class Server:
         manager: QueueManager,
         listener: ListenerConfig,
         limits: LimitsConfig,
-        admission: Admission | None = None,
+        admission: EntryPolicy | None = None,
         *,
         heartbeat: float = HEARTBEAT_SECONDS,
     ) -> None:
@@ -62,7 +62,7 @@ class Server:
         self.addresses: tuple[str, ...] = ()
         self._listener = listener
         self.channel_lines = ChannelLines(manager)
-        self._admission = admission or Admission.by(manager)
+        self._admission = admission or EntryPolicy.by(manager)
         self._certificates: Certificates | None = None
         self._acceptor: Acceptor
         self._accepting = anyio.CancelScope()

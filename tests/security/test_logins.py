@@ -65,11 +65,8 @@ async def test_x4_3_every_refusal_is_the_same_and_costs_one_verification(caplog:
             assert authentication.credentials.verifier().verifications == number
         answers.append((await program.connect_asserting("bob"))[3:])
         assert answers == [[MQRC.NOT_AUTHORIZED, 2, REFUSED, None]] * 5
-        assert (
-            "connection refused peer=127.0.0.1: user='bob' channel='EVERMQ.SVRCONN' step='wrong credential'"
-            in caplog.text
-        )
-        assert "step='no proof' rule=\"CHLAUTH('EVERMQ.SVRCONN') TYPE(ADDRESSMAP)" in caplog.text
+        assert "channel=EVERMQ.SVRCONN peer=127.0.0.1 step=wrong credential" in caplog.text
+        assert "step=no proof rule=CHLAUTH('EVERMQ.SVRCONN') TYPE(ADDRESSMAP)" in caplog.text
         assert PASSWORD not in caplog.text.replace("secrets", "")
         program.close()
 

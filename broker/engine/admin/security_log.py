@@ -117,6 +117,11 @@ class SecurityLog:
         self._core.events.connection_refused(admission, partner, appl_name, self._clock.time())
         self._perform()
 
+    def token_refused(self, address: str, why: str) -> None:
+        """A token says nothing here."""
+        if self._allows("connection_refused", address):
+            logger.info("connection_refused peer=%s step=token rule=%s", address or "local", why)
+
     def connection_warned(self, admission: Admission, partner: Partner, appl_name: str = "") -> None:
         """A partner is let in by rules that only warn."""
         self._core.events.connection_warned(admission, partner, appl_name, self._clock.time())

@@ -11,7 +11,6 @@ from broker.core.explain import accessing
 from broker.core.explain.explaining import ExplainSelection, explain
 from broker.core.explain.findings import without_programs
 from broker.core.security import distinguished_names
-from broker.core.security.partner import Posture
 from broker.core.security.rights import Right, rights_of
 from broker.engine.jobs.awaits import PAUSE
 from broker.interface.port import Call
@@ -112,8 +111,8 @@ class ExplainCalls:
     ) -> None:
         judged = self._user(user) or self.hconn.user
         line = accessing.AskedLine(judged, _address(address), channel, _name(subject), _name(issuer), plain)
-        tokens = bool(self.manager.config.tokens.issuer)
-        call.set_result(accessing.explain_connect(self.core.objects, _posture(self.manager), line, tokens=tokens))
+        posture, tokens = self.manager.authentication.posture(), bool(self.manager.config.tokens.issuer)
+        call.set_result(accessing.explain_connect(self.core.objects, posture, line, tokens=tokens))
 
     def _user(self, user: str) -> str | None:
         """The user that is asked about, who is the caller itself where none is named; None for the owner of the queue
@@ -141,14 +140,6 @@ def _may_know_programs(caller: Caller | None) -> bool:
 def _owner(user: str) -> Access:
     step = AccessStep("owner", f"user {user}", "allowed: the calls of this connection are not judged")
     return Access(allowed=True, user=user, steps=(step,))
-
-
-def _posture(manager: QueueManager) -> Posture:
-    """The settings of the queue manager about who comes in."""
-    attributes, config = manager.core.objects.definition.attributes, manager.config
-    fresh = not (manager.core.objects.authority.users or attributes.get("CHECKED") or config.tls.host)
-    trusts = config.security.loopback == "trust" or (config.security.loopback == "auto" and fresh)
-    return Posture.of(attributes, trusts=trusts)
 
 
 def _rights(text: str) -> Right:

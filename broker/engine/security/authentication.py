@@ -20,14 +20,12 @@ import anyio
 from broker.core.names.definitions import Define, Delete, Together
 from broker.core.security.admission import Lacking, admit, is_trusted
 from broker.core.security.authority import NotAuthorizedError
-from broker.core.security.caller import Caller
 from broker.core.security.channel_rules import address_block
 from broker.core.security.distinguished_names import of_certificate
 from broker.core.security.partner import DEFAULT_CHANNEL, Partner, Posture, Proof
 from broker.core.security.rights import Right
 from broker.engine.security.credentials import Credentials
 from broker.engine.security.delays import FailedLogins
-from broker.engine.security.log_rate import LogRate
 from broker.engine.security.login import Login, LoginProof, LoginRequest
 from broker.engine.security.peer_names import PeerNames, owns_process
 from broker.engine.security.proofs import Proofs
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
     from broker.core.names.definitions import Change, SingleChange
     from broker.core.security.admission import Admission
     from broker.core.security.facts import Channel, User
+    from broker.engine.admin.security_log import SecurityLog
     from broker.engine.security.login import LoggedIn
     from broker.interface.port import Call
 
@@ -66,8 +65,9 @@ class Authentication:
         clock: Clock,
         conversations: Iterable[LoggedIn],
         change: Callable[[Coroutine[Any, Any, int], Call[int]], None],
+        log: SecurityLog,
     ) -> None:
-        self.proofs = Proofs(clock)
+        self.proofs = Proofs(clock, self._expired)
         self.rates = UserRates()
         self.peers = PeerNames()
         self.followers: list[Callable[[], None]] = []
@@ -78,8 +78,8 @@ class Authentication:
         self._clock = clock
         self._conversations = conversations
         self._failed = FailedLogins()
-        self._log_rate = LogRate()
-        self.credentials = Credentials(config, core, clock, change, self._log_rate)
+        self._log = log
+        self.credentials = Credentials(config, core, clock, change, log)
         self._scope = anyio.CancelScope()
         self._given: WeakSet[LoginProof] = WeakSet()
         self._trusted = self.trusts
@@ -112,9 +112,10 @@ class Authentication:
     def blocks(self, address: str) -> bool:
         """True if nobody may come from an address at all."""
         found = address_block(self._authority.rules, address)
-        return found is not None and not found[0].warns and self._posture().rules
+        return found is not None and not found[0].warns and self.posture().rules
 
-    def _posture(self) -> Posture:
+    def posture(self) -> Posture:
+        """The settings of the queue manager about who comes in, as they are now."""
         attributes = self._core.objects.definition.attributes
         return Posture(str(attributes.get("CONNAUTH", "")), bool(attributes.get("CHLAUTH", 1)), self.trusts)
 
@@ -139,7 +140,7 @@ class Authentication:
         if peer is None:
             return None
         partner = self._partner(request, peer)
-        admission = admit(self._authority, partner, self._posture())
+        admission = admit(self._authority, partner, self.posture())
         return None if admission.verify else self._let_in(request, partner, admission)
 
     async def admit(self, request: LoginRequest) -> Login:
@@ -151,12 +152,12 @@ class Authentication:
             assert request.uid is not None
             peer = await self.peers.look_up(request.uid)
         partner = self._partner(request, peer)
-        admission = admit(self._authority, partner, self._posture())
+        admission = admit(self._authority, partner, self.posture())
         if not admission.verify:
             return self._let_in(request, partner, admission)
         outcome = await self.credentials.verified(request)
         partner = self._partner(request, peer)._replace(user=outcome.user, proof=outcome.proof)
-        admission = admit(self._authority, partner, self._posture())
+        admission = admit(self._authority, partner, self.posture())
         try:
             return self._let_in(request, partner, admission, outcome.ends)
         except MQError:
@@ -164,20 +165,17 @@ class Authentication:
             await self._clock.sleep(delay)
             raise
 
-    def proof_of(self, user: str | Login, request: LoginRequest | None = None) -> LoginProof:
-        """The proof of a new connection, judged as a user, or that of a login. Raises NOT_AUTHORIZED (2035) where the
-        user may not connect, and for a login that has ended or whose user has changed.
+    def proof_of(self, user: str | Login, appl_name: str, request: LoginRequest | None = None) -> LoginProof:
+        """The proof of a new connection of a program, judged as a user, or that of a login. Raises NOT_AUTHORIZED
+        (2035) where the user may not connect, and for a login that has ended or whose user has changed.
         """
         login = Login(user) if isinstance(user, str) else user
         caller = None
         if not login.owner:
             if login.ends <= self._clock.time() or login.stamp not in ("", self._stamp(login.user)):
                 rule = f"that of {login.user} has ended, or the user has changed since"
-                raise self._refused("" if request is None else request.address, "login", rule)
-            try:
-                caller = Caller.connecting(self._authority, login.user)
-            except NotAuthorizedError as error:
-                raise error if request is None else self._refused(request.address, error.step, error.rule) from None
+                raise self._refused("login", rule)
+            caller = self._log.connecting(login.user, appl_name)
         proof = LoginProof(login, caller, request)
         self._given.add(proof)
         self.proofs.watch(proof)
@@ -219,7 +217,7 @@ class Authentication:
         """Let a fresh proof of the same user take the place of one that ends; the seconds until it does."""
         request = None if proof is None else proof.request
         if proof is None or request is None:
-            raise self._refused("", "renewal", "the program has proved nothing before")
+            raise self._refused("renewal", "the program has proved nothing before")
         request = LoginRequest(
             channel=request.channel, address=request.address, user=request.user, kind=kind, secret=secret,
             certificate=request.certificate, protocol=request.protocol, cipher=request.cipher, uid=request.uid,
@@ -228,7 +226,8 @@ class Authentication:
         try:
             return self.proofs.renew(proof, login)
         except NotAuthorizedError as error:
-            raise self._refused(request.address, error.step, error.rule) from None
+            self._log.not_authorized(error)
+            raise
 
     def _known_peer(self, request: LoginRequest) -> str | None:
         """The name of the user at the other end, None if it is not known yet; of nobody where nobody asks for it."""
@@ -256,26 +255,36 @@ class Authentication:
     def _let_in(self, request: LoginRequest, partner: Partner, admission: Admission, ends: float = inf) -> Login:
         """The login of an admission, or its refusal."""
         if admission.lacking is not None:
-            rule = admission.steps[-1].rule
-            error = self._refused(request.address, admission.lacking.value[0], rule, partner)
-            reason = admission.lacking.reason
-            raise error if reason == MQRC.NOT_AUTHORIZED else MQError(reason, f"{rule}: {admission.steps[-1].verdict}")
+            self._log.connection_refused(admission, partner, request.appl_name)
+            (step, reason), last = admission.lacking.value, admission.steps[-1]
+            if reason == MQRC.NOT_AUTHORIZED:
+                raise NotAuthorizedError(step, last.rule)
+            raise MQError(reason, f"{last.rule}: {last.verdict}")
         user, certificate = admission.user, request.certificate
-        trusted = is_trusted(partner, self._posture())
+        trusted = is_trusted(partner, self.posture())
         owner = admission.administrator and (trusted or not self._authority.is_administrator(user))
         ends = ends if certificate is None else min(ends, certificate.ends)
         if ends <= self._clock.time():
-            raise self._refused(request.address, Lacking.CREDENTIAL.value[0], "it has ended", partner)
+            raise self._refused(Lacking.CREDENTIAL.value[0], "it has ended")
+        if admission.warned:
+            self._log.connection_warned(admission, partner, request.appl_name)
+        self._log.connected(user, partner, request.appl_name)
         return Login(user, ends, self._stamp(user), owner, trusted)
 
-    def _refused(self, address: str, step: str, rule: str, partner: Partner | None = None) -> NotAuthorizedError:
+    def _refused(self, step: str, rule: str) -> NotAuthorizedError:
         """Log a refusal, and return its error."""
-        who = "" if partner is None else f"user={partner.user!a} channel={partner.channel!a} "
-        self._log_rate.refused(logger, address, self._clock.monotonic(), f"{who}step={step!r} rule={rule!r}")
-        return NotAuthorizedError(step, rule)
+        error = NotAuthorizedError(step, rule)
+        self._log.not_authorized(error)
+        return error
+
+    def _expired(self, proof: LoginProof) -> None:
+        """A proof has ended, and its conversations with it."""
+        request = proof.request
+        if request is not None:
+            self._log.credential_expired(proof.login.user, request.channel or DEFAULT_CHANNEL, request.address)
 
     def _fail_delay(self) -> float:
-        checker = self._authority.auth_infos.get(self._posture().conn_auth.strip())
+        checker = self._authority.auth_infos.get(self.posture().conn_auth.strip())
         return 1.0 if checker is None else float(checker.fail_delay)
 
     def _stamp(self, name: str) -> str:

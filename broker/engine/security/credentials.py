@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from broker.config import Config
     from broker.core.manager import Manager
     from broker.core.security.facts import User
-    from broker.engine.security.log_rate import LogRate
+    from broker.engine.admin.security_log import SecurityLog
     from broker.engine.security.login import LoginRequest
     from broker.engine.security.tokens import Tokens
     from broker.engine.security.verifier import PasswordVerifier
@@ -46,14 +46,14 @@ class Credentials:
         core: Manager,
         clock: Clock,
         change: Callable[[Coroutine[Any, Any, int], Call[int]], None],
-        log_rate: LogRate,
+        log: SecurityLog,
     ) -> None:
         self._config = config
         self._core = core
         self._authority = core.objects.authority
         self._clock = clock
         self._change = change
-        self._log_rate = log_rate
+        self._log = log
         self._tokens = tokens_of(config, clock)
         self._passwords: PasswordVerifier | None = None
 
@@ -94,7 +94,7 @@ class Credentials:
         try:
             user, ends = await self._tokens.verify(request.secret)
         except TokenRefusedError as error:
-            self._log_rate.refused(logger, request.address, self._clock.monotonic(), f"token: {error}")
+            self._log.token_refused(request.address, str(error))
             return CredentialOutcome(request.user, Proof.FAILED)
         return CredentialOutcome(user, Proof.TOKEN, ends)
 

@@ -37,7 +37,7 @@ class LogRate:
         event = {"event": "connection_refused"}
         if left_out := self.collect():
             logger.info("%d more connections refused", left_out, extra=event)
-        logger.info("connection refused peer=%s: %s", origin or "local", why, extra=event)
+        logger.info("connection_refused peer=%s: %s", origin or "local", why, extra=event)
 
     def collect(self) -> int:
         """Return how many lines were left out since the last call."""

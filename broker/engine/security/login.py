@@ -61,6 +61,7 @@ class LoginRequest:
     channel: str = ""
     address: str = ""
     user: str = ""
+    appl_name: str = ""
     kind: int = CredentialKind.NONE
     secret: bytes = field(default=b"", repr=False)
     certificate: Certificate | None = None

@@ -17,15 +17,18 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from broker.clock import Clock, Timer
     from broker.engine.security.login import Login, LoginProof
 
 
 class Proofs:
-    """Ends the conversations whose proofs have ended, within a second."""
+    """Ends the conversations whose proofs have ended, within a second; `ended` is told of each proof."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, ended: Callable[[LoginProof], None]) -> None:
         self._clock = clock
+        self._ended = ended
         self._ends: list[tuple[float, int, LoginProof]] = []
         self._numbers = count()
         self._timer: Timer | None = None
@@ -66,6 +69,7 @@ class Proofs:
                 proof.over = True
                 for conversation in list(proof.conversations):
                     conversation.expel(f"the proof of {proof.login.user} has ended")
+                self._ended(proof)
         self._arm()
 
     def end(self) -> None:

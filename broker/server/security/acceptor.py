@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from broker.clock import Clock, Timer
     from broker.config import LimitsConfig
-    from broker.server.security.admission import Admission
     from broker.server.security.certificates import Certificates
+    from broker.server.security.entry_policy import EntryPolicy
     from broker.server.security.places import PlaceChanges
     from broker.server.session import Session
 
@@ -59,7 +59,7 @@ class Acceptor:
         clock: Clock,
         limits: LimitsConfig,
         session: Callable[[], Session],
-        admission: Admission,
+        admission: EntryPolicy,
         certificates: Certificates | None = None,
     ) -> None:
         self.clock = clock

@@ -108,6 +108,7 @@ class Logins:
             channel=security.channel,
             address=line.address,
             user=connecting.user,
+            appl_name=connecting.appl_name,
             kind=security.kind,
             secret=security.secret,
             certificate=line.certificate,
@@ -133,7 +134,7 @@ class Logins:
         authentication = self._manager.authentication
         proof = self.proof
         if proof is None or proof.over or proof.login.user != login.user or login.trusted:
-            proof = authentication.proof_of(login, request)
+            proof = authentication.proof_of(login, request.appl_name, request)
         else:  # a fresh proof of the same user is one for all that live by it
             authentication.proofs.renew(proof, login)
         if not (login.trusted or request.local):

@@ -14,7 +14,7 @@ from broker.mqi import MQRC
 from broker.testing import VirtualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 STEPS = 40
 
@@ -43,7 +43,7 @@ def lodging(clock: VirtualClock, login: Login) -> tuple[LoginProof, Lodger]:
 
 async def test_a_proof_ends_its_conversations_within_a_second() -> None:
     clock = VirtualClock()
-    proofs, (proof, lodger) = Proofs(clock), lodging(clock, bob(clock, 10))
+    proofs, (proof, lodger) = Proofs(clock, list[LoginProof]().append), lodging(clock, bob(clock, 10))
     proofs.watch(proof)
     await clock.advance(9.9)
     assert not lodger.gone
@@ -54,7 +54,7 @@ async def test_a_proof_ends_its_conversations_within_a_second() -> None:
 
 async def test_a_wall_clock_that_is_set_ends_what_has_ended_by_it() -> None:
     clock = VirtualClock()
-    proofs, (proof, lodger) = Proofs(clock), lodging(clock, bob(clock, 3600))
+    proofs, (proof, lodger) = Proofs(clock, list[LoginProof]().append), lodging(clock, bob(clock, 3600))
     proofs.watch(proof)
     clock.step(3600)
     assert lodger.gone
@@ -63,7 +63,7 @@ async def test_a_wall_clock_that_is_set_ends_what_has_ended_by_it() -> None:
 @pytest.mark.parametrize("seconds", [0, 5])
 async def test_another_user_and_one_who_comes_too_late_renew_nothing(seconds: float) -> None:
     clock = VirtualClock()
-    proofs, (proof, _) = Proofs(clock), lodging(clock, bob(clock, 5))
+    proofs, (proof, _) = Proofs(clock, list[LoginProof]().append), lodging(clock, bob(clock, 5))
     proofs.watch(proof)
     await clock.advance(seconds)
     with pytest.raises(MQError) as caught:
@@ -92,10 +92,10 @@ class RenewsWhateverThereWas(Proofs):
         return super().renew(proof, login)
 
 
-async def walk(seed: int, kind: Callable[[VirtualClock], Proofs]) -> list[str]:
+async def walk(seed: int, kind: type[Proofs]) -> list[str]:
     """Renew proofs at random, before their ends and behind; the faults."""
     random, clock, faults = Random(seed), VirtualClock(), []
-    proofs: Any = kind(clock)
+    proofs: Any = kind(clock, list[LoginProof]().append)
     proof, lodger = lodging(clock, bob(clock, 10))
     until = proof.login.ends
     proofs.watch(proof)

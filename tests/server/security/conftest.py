@@ -13,7 +13,7 @@ import trustme
 
 from broker.config import LimitsConfig, ListenerConfig, TlsConfig
 from broker.server import Server
-from broker.server.security.admission import Admission
+from broker.server.security.entry_policy import EntryPolicy
 from broker.wire import Endpoint, Role, Verb
 from tests.server.conftest import anyio_backend, clock, manager
 from tests.wire.ends import HELLO
@@ -92,7 +92,7 @@ async def listening(
     async with manager.connect() as owner:
         for reply in await owner.mqsc(LETS_IN_AS_BOB):
             assert reply.ok, reply.text
-    admitted = Admission(tls=tls, can_authenticate=lambda: True, **admission)
+    admitted = EntryPolicy(tls=tls, can_authenticate=lambda: True, **admission)
     async with Server(manager, ListenerConfig(port=0), limits or LimitsConfig(), admitted) as server:
         yield server
 

@@ -9,7 +9,7 @@ import pytest
 
 from broker.config import LimitsConfig, ListenerConfig
 from broker.server import Server
-from broker.server.security.admission import Admission
+from broker.server.security.entry_policy import EntryPolicy
 from broker.wire import Verb
 from tests.server.security.conftest import Files, Line, dial, hung_up, listening, port_of, until
 from tests.wire.ends import HELLO
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def checking(manager: QueueManager, limits: LimitsConfig | None = None) -> Server:
     """A listener without TLS, on which everybody has to log in."""
     return Server(
-        manager, ListenerConfig(port=0), limits or LimitsConfig(), Admission(must_log_in=lambda address: True)
+        manager, ListenerConfig(port=0), limits or LimitsConfig(), EntryPolicy(must_log_in=lambda address: True)
     )
 
 
@@ -138,7 +138,7 @@ async def test_a_blocked_address_is_closed_without_a_byte(
             line = await dial(int(address.rpartition(":")[2]))
             assert await hung_up(line)
             line.close()
-        assert "connection refused peer=127.0.0.1: its address is blocked" in caplog.text
+        assert "connection_refused peer=127.0.0.1: its address is blocked" in caplog.text
         blocked.clear()
         line = await dial(port_of(server), files.client())
         await line.log_in()
@@ -149,7 +149,7 @@ async def test_a_refusal_is_logged_at_most_ten_times_a_second(
     manager: QueueManager, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    admission = Admission(blocked=lambda address: True)
+    admission = EntryPolicy(blocked=lambda address: True)
     async with Server(manager, ListenerConfig(port=0), LimitsConfig(), admission) as server:
 
         async def come(times: int) -> None:

@@ -30,7 +30,7 @@ def _nobody(address: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
+class EntryPolicy:
     """Who may come. Without arguments: programs of this machine, and they are believed.
 
     `can_authenticate` is true when there is a user with a password, issuers of certificates, or one of tokens.
