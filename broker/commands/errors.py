@@ -132,6 +132,20 @@ def different_type() -> CommandError:
     return CommandError("AMQ8151E", "IBM MQ object has different type.", syntax_error=False)
 
 
+def not_authorized() -> CommandError:
+    """AMQ8135E: who runs the command lacks a right. The log and `explain` tell which."""
+    return CommandError("AMQ8135E", "Not authorized.", syntax_error=False)
+
+
+def needs_administrator() -> CommandError:
+    """EMQ0026E: from the first user on all have to prove who they are, so it has to be able to let others in."""
+    what = (
+        "The first user must be an administrator who has a password and is not disabled: GROUPS('mqm') and PASSWORD, "
+        "as `evermq user add NAME --groups mqm` defines one."
+    )
+    return CommandError("EMQ0026E", what, syntax_error=False)
+
+
 def rule_exists() -> CommandError:
     """EMQ0024E: the record of channel authentication is there already."""
     what = "Channel authentication record already exists: ACTION(REPLACE) replaces it."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.commands import errors
+from broker.commands import errors, judging
 from broker.commands.display import dictionary, layout, mqsc_token, zmqsc_token
 from broker.commands.requests import DisplayRequest, RecordChoice
 from broker.commands.security import records, rules
@@ -25,17 +25,19 @@ if TYPE_CHECKING:
     from broker.commands.table.forms import Value
     from broker.commands.table.row import Attribute
     from broker.core.names.definitions import Definition
+    from broker.core.security.caller import Caller
 
 
-def display(request: DisplayRequest, catalog: Catalog) -> Iterator[CommandReply | None]:
-    """The reply in parts: each object under a heading of its own, and None for an object that is not meant. Raises
-    CommandError (AMQ8147E) when none fits.
+def display(request: DisplayRequest, catalog: Catalog, caller: Caller | None = None) -> Iterator[CommandReply | None]:
+    """The reply in parts: each object under a heading of its own, and None for an object that is not meant, or that the
+    caller may not see. Raises CommandError (AMQ8147E) when none fits.
     """
     noun = SHOWN[request.noun]
     token = zmqsc_token if request.tpf else mqsc_token
     none_fits = True
     for definition in _definitions(request, catalog):
-        shown = None if definition is None else _shown(request, definition, catalog)
+        seen = definition is not None and judging.may_see(caller, definition)
+        shown = _shown(request, definition, catalog) if definition is not None and seen else None
         if shown is None:
             yield None
             continue
@@ -61,7 +63,9 @@ def display_checked(definition: Definition | None, lines: Iterable[str], catalog
     return CommandReply(code=noun.code, text="\n".join([text, *lines]), attributes=attributes)
 
 
-def display_status(request: StatusRequest, catalog: Catalog) -> Iterator[CommandReply | None]:
+def display_status(
+    request: StatusRequest, catalog: Catalog, caller: Caller | None = None
+) -> Iterator[CommandReply | None]:
     """As `display`, of a status."""
     status = STATUSES[request.noun, request.type]
     name, *others = status.figures.values()
@@ -70,7 +74,7 @@ def display_status(request: StatusRequest, catalog: Catalog) -> Iterator[Command
     token = zmqsc_token if request.tpf else mqsc_token
     none_fits = True
     for values in catalog.statuses(request.noun, request.type):
-        if values is None or not _is_meant(request, values, name.keyword):
+        if values is None or not (_is_meant(request, values, name.keyword) and judging.may_see_row(caller, values)):
             yield None
             continue
         none_fits = False

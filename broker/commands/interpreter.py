@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from broker.commands import errors
+from broker.commands import errors, judging
 from broker.commands.inquiry import display, display_status
 from broker.commands.language.binder import read
 from broker.commands.requests import (
@@ -27,6 +27,7 @@ from broker.commands.requests import (
     StatusRequest,
 )
 from broker.commands.security import entities, records, rules
+from broker.commands.security.creation import created
 from broker.commands.table.attributes import TABLE, altered, create, not_acted_on, rows_of, type_of
 from broker.commands.table.dispositions import OF_OBJECT, PRIVATE, UNSAID, check_group, existing, of_name, place_of
 from broker.commands.table.kinds import KINDS
@@ -42,9 +43,9 @@ from broker.core.names.definitions import (
     Define,
     Definition,
     Delete,
-    Together,
 )
 from broker.core.names.resolution import DIRECTIONS
+from broker.core.security.authority import NotAuthorizedError
 from broker.mqi.constants.objects import MQQDT
 from broker.mqi.replies import CommandReply, joined
 
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from broker.commands.catalog import Catalog
     from broker.commands.requests import Decision, GroupRequest, Request, SecurityRequest
     from broker.core.names.definitions import Attributes, Change
+    from broker.core.security.caller import Caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,45 +84,60 @@ class Parts:
         return self._parts
 
 
-def interpret(text: str, catalog: Catalog, now: datetime, warned: set[str] | None = None) -> CommandOutcome | ForEngine:
+def interpret(
+    text: str, catalog: Catalog, now: datetime, warned: set[str] | None = None, caller: Caller | None = None
+) -> CommandOutcome | ForEngine:
     """Carry out one complete command, MQSC or ZMQSC; whatever its text, the answer is a reply, or what the engine
     carries out: an administrator's decision about claims or prepared units, a request to the group, a command for other
     members of it.
 
     `now` becomes the time of creation and alteration, in the zone that it carries. `warned` has the warnings that
-    replies to earlier commands of the script bore: they are not repeated, and new ones are added.
+    replies to earlier commands of the script bore: they are not repeated, and new ones are added. `caller` is the user
+    whose command this is; None, its owner, may do everything.
     """
-    begun = begin(text, catalog, now, warned)
-    if isinstance(begun, (CommandOutcome, ScopedRequest, *DECISIONS, *GROUP_REQUESTS, *SECURITY_REQUESTS)):
-        return begun
-    return CommandOutcome(joined([part for part in begun if part is not None]))
+    try:
+        begun = begin(text, catalog, now, warned, caller)
+        if isinstance(begun, (CommandOutcome, ScopedRequest, *DECISIONS, *GROUP_REQUESTS, *SECURITY_REQUESTS)):
+            return begun
+        return CommandOutcome(joined([part for part in begun if part is not None]))
+    except NotAuthorizedError:
+        return CommandOutcome(refused(errors.not_authorized()))
 
 
 def begin(
-    text: str, catalog: Catalog, now: datetime, warned: set[str] | None = None, *, here: bool = False
+    text: str,
+    catalog: Catalog,
+    now: datetime,
+    warned: set[str] | None = None,
+    caller: Caller | None = None,
+    *,
+    here: bool = False,
 ) -> CommandOutcome | ForEngine | Parts:
     """As `interpret`, but for a DISPLAY, which may show very many objects: its reply comes in parts. `here`: another
-    member of the group has sent the command, which is not sent on.
+    member of the group has sent the command, which is not sent on. Raises NOT_AUTHORIZED (2035) for what the caller may
+    not do.
     """
     try:
         request = read(text)
         if isinstance(request, ScopedRequest):
             if not here and _is_sent(request, catalog):
+                judging.judge_scope(request, caller)
                 return request
             request = _own_of(request.request) if here else request.request
-        return _begin(request, catalog, now, warned)
+        judging.judge(request, catalog, caller)
+        return _begin(request, catalog, now, warned, caller)
     except errors.CommandError as error:
         return CommandOutcome(refused(error))
 
 
 def _begin(
-    request: Request, catalog: Catalog, now: datetime, warned: set[str] | None
+    request: Request, catalog: Catalog, now: datetime, warned: set[str] | None, caller: Caller | None
 ) -> CommandOutcome | ForEngine | Parts:
     match request:
         case DefineRequest():
-            return _warned(request, _define(request, catalog, now), warned)
+            return _warned(request, _define(request, catalog, now, caller), warned)
         case AlterRequest():
-            return _warned(request, _alter(request, catalog, now), warned)
+            return _warned(request, _alter(request, catalog, now, caller), warned)
         case DeleteRequest():
             return _delete(request, catalog)
         case SetRecordsRequest():
@@ -134,9 +151,11 @@ def _begin(
         case ClearRequest():
             return _clear(request, catalog)
         case DisplayRequest():
-            return Parts(_displayed(display(request, catalog)))
+            return Parts(_displayed(display(request, catalog, caller)))
         case StatusRequest():
-            return Parts(_displayed(display_status(request, catalog)), held=request.type in ("CLAIM", "INDOUBT"))
+            return Parts(
+                _displayed(display_status(request, catalog, caller)), held=request.type in ("CLAIM", "INDOUBT")
+            )
         case _:
             return request
 
@@ -196,7 +215,7 @@ def _done(code: str, what: str, *changes: Change) -> CommandOutcome:
     return CommandOutcome(CommandReply(code=code, text=f"{code}: IBM MQ {what}."), changes)
 
 
-def _define(request: DefineRequest, catalog: Catalog, now: datetime) -> CommandOutcome:
+def _define(request: DefineRequest, catalog: Catalog, now: datetime, caller: Caller | None) -> CommandOutcome:
     kind, disposition = KINDS[request.kind], request.disposition
     check_group(request.kind, disposition, catalog)
     there = catalog.find(kind.space, request.name, place_of(request.kind, disposition))
@@ -210,6 +229,7 @@ def _define(request: DefineRequest, catalog: Catalog, now: datetime) -> CommandO
     if there is not None and type_of(request.kind, there.attributes) != type:
         raise errors.different_type()
     result = _inherited(request, type, catalog) | _own(there) | request.given
+    judging.judge_directions(caller, request.kind, {} if there is None else there.attributes, result, catalog)
     _complete(request.kind, disposition, result, catalog)
     _check_queue(request, result)
     _check_trigger(request, result)
@@ -221,10 +241,10 @@ def _define(request: DefineRequest, catalog: Catalog, now: datetime) -> CommandO
     else:
         _check_handles(there, result, catalog)
         definition = altered(there, result, now)
-    done = _done(kind.created, f"{kind.title} created", Define(definition))
-    if request.kind == "USER" and there is None:
-        return _told(done, entities.others_of_new_user(request.name, catalog), None)
-    return done
+    if there is not None:
+        return _done(kind.created, f"{kind.title} created", Define(definition))
+    done = _done(kind.created, f"{kind.title} created", *created(Define(definition), catalog, caller))
+    return _told(done, entities.others_of_new_user(request.name, catalog), None) if request.kind == "USER" else done
 
 
 def _own(there: Definition | None) -> Attributes:
@@ -276,7 +296,7 @@ def _inherited(request: DefineRequest, type: int, catalog: Catalog) -> Attribute
     }
 
 
-def _alter(request: AlterRequest, catalog: Catalog, now: datetime) -> CommandOutcome:
+def _alter(request: AlterRequest, catalog: Catalog, now: datetime, caller: Caller | None) -> CommandOutcome:
     kind = KINDS[request.kind]
     if request.kind == "QMGR":
         definition = catalog.queue_manager
@@ -284,6 +304,7 @@ def _alter(request: AlterRequest, catalog: Catalog, now: datetime) -> CommandOut
         definition = existing(request.kind, request.name, request.disposition, catalog)
     _type(request, definition)
     result = definition.attributes | request.given
+    judging.judge_directions(caller, request.kind, definition.attributes, result, catalog)
     _complete(request.kind, definition.disposition, result, catalog)
     _check_queue(request, result)
     _check_trigger(request, result)
@@ -323,11 +344,8 @@ def _delete(request: DeleteRequest, catalog: Catalog) -> CommandOutcome:
         _check_unused(definition, catalog)
         if place != SHARED and not request.purge and catalog.status(definition).get("CURDEPTH"):
             raise errors.not_empty()
-    keys = records.records_of(kind.space, request.name, catalog) if request.records and place != GROUP else ()
-    if place != SHARED:
-        return _done(*reply, Delete(kind.space, request.name, place, request.purge, records=keys))
-    gone = (Together(tuple(Delete("AUTHREC", key) for key in keys)),) if keys else ()
-    return _done(*reply, Delete(kind.space, request.name, place, request.purge), *gone)
+    gone = Delete(kind.space, request.name, place, request.purge)
+    return _done(*reply, *(records.with_records(gone, catalog) if request.records and place != GROUP else (gone,)))
 
 
 def _clear(request: ClearRequest, catalog: Catalog) -> CommandOutcome:

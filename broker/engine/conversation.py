@@ -294,7 +294,9 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
         commands.check(text, self.hconn)
         script = call if isinstance(call, ScriptCall) else self._unread_script()
         script.user = self.hconn.user
-        self.call_order.change(call, commands.script(text, script, up_to_failure=check), at_once=False)
+        self.call_order.change(
+            call, commands.script(text, script, self.hconn.caller, up_to_failure=check), at_once=False
+        )
 
     def _unread_script(self) -> ScriptCall:
         """A script whose call was given up before it was made: it runs all the same, and nobody reads its replies."""

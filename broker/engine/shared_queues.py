@@ -232,9 +232,9 @@ class SharedClaims(Protocol):
     async def release(self, uuid: str, generation: int | None) -> int:
         """The consumer gives all back that it has claimed: how many."""
 
-    async def resolve(self, decision: ResolveConsumerRequest) -> tuple[int, int]:
+    async def resolve(self, decision: ResolveConsumerRequest, caller: Caller | None) -> tuple[int, int]:
         """Carry out an administrator's decision about a consumer. Return how many messages are removed, and how many
-        are back on their queues. NO_SUBSCRIPTION (2428), SUBSCRIPTION_IN_USE (2429).
+        are back on their queues. NO_SUBSCRIPTION (2428), SUBSCRIPTION_IN_USE (2429), NOT_AUTHORIZED (2035).
         """
 
     async def queue_ranges(self, q_names: Sequence[str]) -> list[QueueRange]:
@@ -270,7 +270,7 @@ class SharedSinks(Protocol):
     async def resolve(self, name: UnitName) -> int:
         """Discard the unit that is shown by this name: how many messages. UNKNOWN_OBJECT_NAME (2085)."""
 
-    async def reset(self, name: str) -> int:
+    async def reset(self, name: str, caller: Caller | None) -> int:
         """A sink belongs to no query any more, and has no units: how many messages. UNKNOWN_OBJECT_NAME (2085)."""
 
 

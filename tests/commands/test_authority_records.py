@@ -11,6 +11,7 @@ from broker.core.security.facts import AuthorityRecord, Principal
 from broker.core.security.rights import Right, all_of
 from broker.mqi.constants.objects import MQOT
 from tests.commands.catalog import Manager
+from tests.first_user import FIRST_USER
 
 Q, Q_MGR = MQOT.Q.value, MQOT.Q_MGR.value
 ALL_OF_A_QUEUE = "BROWSE,CHG,CLR,DLT,DSP,GET,INQ,PUT,PASSALL,PASSID,SET,SETALL,SETID"
@@ -115,7 +116,7 @@ def test_delete_of_several_deletes_all_or_none(manager: Manager) -> None:
 
 
 def test_x2_3_the_reply_warns_of_who_is_not_there(manager: Manager) -> None:
-    manager.script("DEFINE QLOCAL(Q)\nDEFINE USER('bob') GROUPS('app')")
+    manager.script(f"DEFINE QLOCAL(Q)\n{FIRST_USER}\nDEFINE USER('bob') GROUPS('app')")
     set_get = "SET AUTHREC PROFILE(Q) OBJTYPE(QUEUE) AUTHADD(GET)"
     replies = [
         manager.run(f"{set_get} {who}") for who in ("GROUP(app)", "GROUP('app')", "PRINCIPAL(bob)", "PRINCIPAL(x)")
@@ -164,6 +165,7 @@ DISPLAYS = [
 
 @pytest.mark.parametrize(("choice", "profiles"), DISPLAYS)
 def test_display_chooses_by_profile_entity_and_match(manager: Manager, choice: str, profiles: list[str] | None) -> None:
+    manager.run(FIRST_USER)
     manager.script("""
         DEFINE USER('bob') GROUPS('team')
         SET AUTHREC PROFILE('A.*') OBJTYPE(QUEUE) GROUP('team') AUTHADD(GET)

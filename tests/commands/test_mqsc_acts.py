@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from broker.mqi.replies import CommandReply
     from tests.commands.catalog import Manager
+from tests.first_user import FIRST_USER
 
 GIVEN = [
     (kind, row)
@@ -81,6 +82,7 @@ def told(reply: CommandReply, row: Attribute) -> list[str]:
 
 @pytest.mark.parametrize(("kind", "row"), GIVEN, ids=NAMED)
 def test_each_attribute_acts_or_warns(manager: Manager, kind: str, row: Attribute) -> None:
+    manager.run(FIRST_USER)
     warned = set()
     for value in values(row):
         reply = manager.run(command(kind, row, value))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tests.commands.catalog import Manager
+from tests.first_user import FIRST_USER, HASH
 
 GIVEN = [
     pytest.param(kind, row, id=f"{kind}-{row.keyword}")
@@ -40,9 +41,6 @@ def subject(kind: str, row: Attribute) -> str:
         return f"DEFINE {noun}(A)"
     type = row.types[0] if row.types else TABLE[kind][keyword].default
     return f"DEFINE {noun}(A) {keyword}({TABLE[kind][keyword].form.plain(type)})"
-
-
-HASH = "$scrypt$ln=15,r=8,p=1$YWJjZGVmZ2hpamtsbW5vcA$MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI"
 
 
 def _good(row: Attribute) -> Iterable[tuple[str, int | str]]:
@@ -110,6 +108,7 @@ def test_an_attribute_takes_the_ends_of_its_range_and_nothing_beyond(
     space = "QUEUE" if kind in QUEUE_KINDS else kind
     for text, value in _good(row):
         manager.objects.clear()
+        manager.run(FIRST_USER)
         manager.of_group.pop((GROUP, "CFSTRUCT", "A"), None)
         assert manager.run(f"{subject(kind, row)} {text}").ok, text
         definition = manager.queue_manager if kind == "QMGR" else manager.find(space, "A", place_of(kind, OWN))

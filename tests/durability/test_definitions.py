@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker import QueueManager
+from tests.first_user import FIRST_USER
 
 if TYPE_CHECKING:
     from broker import Connection
 
 COMMANDS = (
+    FIRST_USER,
     "DEFINE USER('a') GROUPS('g')",
     "DEFINE QLOCAL(X)",
     "SET AUTHREC PROFILE(X) OBJTYPE(QUEUE) PRINCIPAL('a','b','c') GROUP('g') AUTHADD(PUT)",

@@ -15,6 +15,7 @@ from broker.engine.jobs.awaits import Changed
 from broker.mqi.constants.objects import MQOT
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore, VirtualClock
+from tests.first_user import FIRST_USER, HASH
 
 if TYPE_CHECKING:
     from broker import Connection
@@ -54,7 +55,7 @@ async def test_x2_1_what_the_corpus_defines_is_there_after_a_restart() -> None:
 async def test_the_judge_knows_of_each_change_when_it_is_answered() -> None:
     async with opened(MemoryStore()) as manager, manager.connect() as connection:
         authority = manager.core.objects.authority
-        await connection.mqsc("DEFINE USER('a') GROUPS('g')\nDEFINE QLOCAL(X)")
+        await connection.mqsc(f"{FIRST_USER}\nDEFINE USER('a') GROUPS('g')\nDEFINE QLOCAL(X)")
         for command, expected in (
             ("SET AUTHREC PROFILE(X) OBJTYPE(QUEUE) GROUP('g') AUTHADD(PUT)", Right.PUT),
             ("SET AUTHREC PROFILE(X) OBJTYPE(QUEUE) PRINCIPAL('a') AUTHADD(GET)", Right.PUT | Right.GET),
@@ -71,7 +72,7 @@ async def test_the_judge_knows_of_each_change_when_it_is_answered() -> None:
 async def test_a_record_and_its_object_are_one_transaction() -> None:
     store = FaultStore(MemoryStore())
     async with opened(store) as manager, manager.connect() as connection:
-        await connection.mqsc("DEFINE USER('a') GROUPS('g')")
+        await connection.mqsc(f"{FIRST_USER}\nDEFINE USER('a') GROUPS('g')")
         store.fill()
         (reply,) = await connection.mqsc(
             "SET AUTHREC PROFILE(X) OBJTYPE(QUEUE) PRINCIPAL('a','b') GROUP('g') AUTHADD(PUT)"
@@ -117,7 +118,7 @@ async def test_x2_2_a_password_in_clear_is_in_no_byte(tmp_path: Path, caplog: py
     caplog.set_level("DEBUG")
     texts = []
     async with QueueManager.open(name="QM1", data=tmp_path / "data") as manager, manager.connect() as connection:
-        await connection.mqsc("DEFINE USER('a')")
+        await connection.mqsc(f"{FIRST_USER}\nDEFINE USER('a')")
         for command in SECRETS:
             (reply,) = await connection.mqsc(command)
             assert not reply.ok
@@ -152,16 +153,17 @@ SECRETS = [
 
 
 async def test_x2_2_a_hash_is_shown_as_set() -> None:
-    hash = "$scrypt$ln=15,r=8,p=1$YWJjZGVmZ2hpamtsbW5vcA$MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI"
     async with opened(MemoryStore()) as manager, manager.connect() as connection:
-        replies = await connection.mqsc(f"DEFINE USER('a') PASSWORD('{hash}')\nDEFINE USER(B) LIKE('a')", check=True)
+        replies = await connection.mqsc(
+            f"DEFINE USER('a') PASSWORD('{HASH}') GROUPS('mqm')\nDEFINE USER(B) LIKE('a')", check=True
+        )
         replies += await connection.mqsc("DISPLAY USER(*) PASSWORD")
         assert [row["PASSWORD"] for row in replies[-1].attributes] == ["NONE", "SET"]
         assert "scrypt" not in repr(replies)
         users = manager.core.objects.authority.users
-        assert (users["a"].password, users["B"].password) == (hash, "")
+        assert (users["a"].password, users["B"].password) == (HASH, "")
         await connection.mqsc("DEFINE USER('a') REPLACE DESCR('again')")
-        assert users["a"].password == hash
+        assert users["a"].password == HASH
         await connection.mqsc("ALTER USER('a') PASSWORD(NONE)")
         assert users["a"].password == ""
 
@@ -190,6 +192,7 @@ async def test_channels_are_stopped_and_started() -> None:
 
 async def test_entauth_shows_the_rights_of_all_records_together() -> None:
     async with opened(MemoryStore()) as manager, manager.connect() as connection:
+        await connection.mqsc(FIRST_USER)
         await connection.mqsc("""
             DEFINE USER('a') GROUPS('g')
             SET AUTHREC PROFILE('X*') OBJTYPE(QUEUE) GROUP('g') AUTHADD(PUT)

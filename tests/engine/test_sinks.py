@@ -502,7 +502,7 @@ async def test_a_sink_without_a_query_remembers_for_a_while_what_it_has_publishe
 async def reset(bench: Bench, name: str) -> None:
     """RESET SINK, as a script does it."""
     call: Call[None] = Call()
-    bench.manager.context.jobs.run(Job(bench.manager.sinks.reset(name), call, lambda: None))
+    bench.manager.context.jobs.run(Job(bench.manager.sinks.reset(name, None), call, lambda: None))
     await answer(call)
 
 

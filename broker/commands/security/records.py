@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from broker.commands import errors
@@ -13,7 +14,7 @@ from broker.commands.table.authority_records import (
     RightSet,
     rights_of,
 )
-from broker.core.names.definitions import Define, Definition, Delete, Together
+from broker.core.names.definitions import SHARED, Define, Definition, Delete, Together
 from broker.core.security.facts import SELF, Principal, record_key
 from broker.core.security.profiles import CLASS, fits, is_generic
 from broker.core.security.rights import Q_MGR, Right, all_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from broker.commands.catalog import Catalog
     from broker.commands.requests import DeleteRecordsRequest, Entity, RecordChoice, SetRecordsRequest
+    from broker.core.names.definitions import Change
 
 _ALSO_TAKEN = {Q_MGR: Right.CTRL | Right.DLT | Right.SYSTEM, OBJECT_TYPES["TOPIC"]: Right.CLR}
 """Rights that ALL does not mean, but scripts of IBM MQ give."""
@@ -60,6 +62,14 @@ def records_of(space: str, name: str, catalog: Catalog) -> tuple[str, ...]:
     """The keys of the records of an object's own name, which go with it."""
     object_type = TYPE_OF_SPACE.get(space)
     return () if object_type is None else tuple(catalog.records(object_type, name))
+
+
+def with_records(gone: Delete, catalog: Catalog) -> tuple[Change, ...]:
+    """The changes that delete an object with the records of its own name. Those of a shared queue go behind it."""
+    keys = records_of(gone.space, gone.name, catalog)
+    if gone.disposition != SHARED:
+        return (replace(gone, records=keys),)
+    return (gone, Together(tuple(Delete("AUTHREC", key) for key in keys))) if keys else (gone,)
 
 
 def record_of_creator(space: str, name: str, user: str, catalog: Catalog) -> Define | None:

@@ -128,21 +128,27 @@ class Consumers:
             for name in consumer.q_names
         )
 
-    def judge(self, caller: Caller | None, q_names: Sequence[str], claimed: Iterable[str] = ()) -> None:
-        """Raise NOT_AUTHORIZED (2035) for a caller who may not get from each queue that is named, and from each from
-        which messages are claimed; of those that a generic name means, from one at least.
+    def judge(
+        self,
+        caller: Caller | None,
+        q_names: Sequence[str],
+        claimed: Iterable[str] = (),
+        wanted: Right = Right.GET,
+    ) -> None:
+        """Raise NOT_AUTHORIZED (2035) for a caller who has not the wanted right on each queue that is named, and on
+        each from which messages are claimed; of those that a generic name means, on one at least.
         """
         if caller is None:
             return
         for name in (*(each for each in q_names if not each.endswith("*")), *claimed):
-            caller.require(Right.GET, name)
+            caller.require(wanted, name)
         for name in q_names:
-            if name.endswith("*") and not any(caller.may(Right.GET, queue.name) for queue in self._named(name)):
-                caller.require(Right.GET, name)
+            if name.endswith("*") and not any(caller.may(wanted, queue.name) for queue in self._named(name)):
+                caller.require(wanted, name)
 
-    def judge_use(self, caller: Caller | None, consumer: Consumer) -> None:
+    def judge_use(self, caller: Caller | None, consumer: Consumer, wanted: Right = Right.GET) -> None:
         """As `judge`, of a consumer that is there."""
-        self.judge(caller, consumer.q_names, [queue.name for queue in consumer.counts])
+        self.judge(caller, consumer.q_names, [queue.name for queue in consumer.counts], wanted)
 
     def queues_of(self, q_names: Sequence[str]) -> list[LocalQueue]:
         """The queues that names, some of them generic, mean now: by name, none twice."""

@@ -90,14 +90,14 @@ class Sinks:
             return self.remembers(units)
         return sink.is_published(batch, query)
 
-    def judge(self, caller: Caller | None, name: str) -> None:
-        """Raise NOT_AUTHORIZED (2035) for a caller who may not put to each queue for which the units of a sink have
-        messages.
+    def judge(self, caller: Caller | None, name: str, wanted: Right = Right.PUT) -> None:
+        """Raise NOT_AUTHORIZED (2035) for a caller who has not the wanted right on each queue for which the units of a
+        sink have messages.
         """
         sink = self.by_name.get(name)
         if caller is not None and sink is not None:
             for queue in {queue.name for unit in sink.units.values() for queue in unit.counts}:
-                caller.require(Right.PUT, queue)
+                caller.require(wanted, queue)
 
     # Units come and go
 

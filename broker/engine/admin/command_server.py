@@ -7,6 +7,7 @@ whose replies nobody reads waits for that. One whose caller has gone goes on to 
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -16,7 +17,7 @@ from broker.commands import errors
 from broker.commands.errors import CommandError
 from broker.commands.interpreter import CommandOutcome, begin, refused
 from broker.commands.language import script
-from broker.commands.language.numbers import ESCAPE
+from broker.commands.language.numbers import ESCAPE, number_of
 from broker.commands.requests import (
     DECISIONS,
     GROUP_REQUESTS,
@@ -43,11 +44,14 @@ if TYPE_CHECKING:
     from broker.commands.interpreter import Parts
     from broker.commands.requests import Decision, GroupRequest, SecurityRequest
     from broker.core.queues.handles import Hconn
+    from broker.core.security.caller import Caller
     from broker.engine.admin.decisions import Decisions
     from broker.engine.admin.objects import LiveCatalog
     from broker.engine.admin.scripts import ScriptCall
     from broker.engine.context import EngineContext
     from broker.engine.jobs.awaits import Pause
+
+logger = logging.getLogger(__name__)
 
 _REFUSALS: Final = (MQError, CommandError, StoreError)
 
@@ -84,17 +88,19 @@ class CommandServer:
                 "run; send it in several calls",
             )
 
-    async def script(self, text: str, call: ScriptCall, *, up_to_failure: bool = False) -> None:
-        """Run the commands of a checked text in their turn and answer `call` with a reply to each; with `up_to_failure`
-        up to the first that fails.
+    async def script(
+        self, text: str, call: ScriptCall, caller: Caller | None = None, *, up_to_failure: bool = False
+    ) -> None:
+        """Run the commands of a checked text in their turn as their caller, and answer `call` with a reply to each;
+        with `up_to_failure` up to the first that fails.
         """
         try:
-            await self._commands(text, call, up_to_failure=up_to_failure)
+            await self._commands(text, call, caller, up_to_failure=up_to_failure)
         except Exception as error:
             call.add(_failed(mistake(error, "MQSC")))
         call.complete()
 
-    async def _commands(self, text: str, call: ScriptCall, *, up_to_failure: bool) -> None:
+    async def _commands(self, text: str, call: ScriptCall, caller: Caller | None, *, up_to_failure: bool) -> None:
         await self._look_up()
         warned: set[str] = set()
         count = 0
@@ -102,7 +108,7 @@ class CommandServer:
             ok = True
             if command:
                 count += 1
-                ok = await self._command(command, call, warned)
+                ok = await self._judged(command, call, warned, caller)
             await _unread(call)
             if call.over:
                 call.add(_too_long(call.limit, count))
@@ -114,7 +120,7 @@ class CommandServer:
         """Run one command that another member of the group has sent, and answer `call`."""
         try:
             await self._look_up()
-            await self._command(text, call, set(), here=True)
+            await self._command(text, call, set(), None, here=True)
         except Exception as error:
             call.add(_failed(mistake(error, "MQSC")))
         call.complete()
@@ -126,10 +132,22 @@ class CommandServer:
             with suppress(MQError):
                 await Asked(sharing, "the reading of shared definitions", sharing.repository.look_up)
 
-    async def _command(self, text: str, call: ScriptCall, warned: set[str], *, here: bool = False) -> bool:
-        """Run one command; whether it did its work. `here`: it is not sent on."""
+    async def _judged(self, text: str, call: ScriptCall, warned: set[str], caller: Caller | None) -> bool:
+        """As `_command`, for a user who may not be allowed to do all that it does."""
+        try:
+            return await self._command(text, call, warned, caller)
+        except NotAuthorizedError as error:
+            user = "" if caller is None else caller.user
+            self._context.security_log.command_refused(error, number_of(text), user)
+            call.add(refused(errors.not_authorized()))
+            return False
+
+    async def _command(
+        self, text: str, call: ScriptCall, warned: set[str], caller: Caller | None, *, here: bool = False
+    ) -> bool:
+        """Run one command; whether it did its work. `here`: it is not sent on. Raises NOT_AUTHORIZED (2035)."""
         now = datetime.fromtimestamp(self._clock.time(), UTC)
-        begun = begin(text, self._catalog, now, warned, here=here)
+        begun = begin(text, self._catalog, now, warned, caller, here=here)
         if isinstance(begun, CommandOutcome):
             reply = await self._change(begun)
             if reply.ok and changes_security(begun.changes, text):
@@ -137,7 +155,7 @@ class CommandServer:
             call.add(reply)
             return reply.ok
         if isinstance(begun, DECISIONS):
-            reply = await self._decide(begun)
+            reply = await self._decide(begun, caller)
             call.add(reply)
             return reply.ok
         if isinstance(begun, SECURITY_REQUESTS):
@@ -196,11 +214,13 @@ class CommandServer:
         except CommandError as error:
             return refused(error)
 
-    async def _decide(self, decision: Decision) -> CommandReply:
+    async def _decide(self, decision: Decision, caller: Caller | None) -> CommandReply:
         try:
-            return await self._decisions.carry_out(decision)
+            return await self._decisions.carry_out(decision, caller)
         except CommandError as error:
             return refused(error)
+        except NotAuthorizedError:
+            raise
         except (MQError, StoreError) as error:
             return _failed(error)
 

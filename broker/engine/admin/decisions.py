@@ -13,6 +13,7 @@ from broker.commands.decisions import decided
 from broker.commands.requests import ResetRequest, ResolveConsumerRequest, ResolveUnitRequest
 from broker.core.prepared.unit import UnitName
 from broker.core.queues.unit import IN_DOUBT
+from broker.core.security.rights import Right
 from broker.engine.jobs.awaits import Written
 from broker.engine.jobs.group_awaits import Asked
 from broker.mqi.errors import MQError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from broker.commands.requests import Decision
     from broker.core.claims.consumer import Consumer
     from broker.core.prepared.branches import PreparedBranch
+    from broker.core.security.caller import Caller
     from broker.engine.claims.claim_jobs import ClaimJobs
     from broker.engine.claims.sink_jobs import SinkJobs
     from broker.engine.context import EngineContext
@@ -38,26 +40,28 @@ class Decisions:
         self._claims = claims
         self._sinks = sinks
 
-    async def carry_out(self, decision: Decision) -> CommandReply:
+    async def carry_out(self, decision: Decision, caller: Caller | None) -> CommandReply:
         """The reply when all of it is durable. Raises CommandError for what is refused, and the error of the store:
-        then the decision may have been carried out in part, and can be made again.
+        then the decision may have been carried out in part, and can be made again. Raises NOT_AUTHORIZED (2035) for a
+        caller who may not clear the queues that a consumer or a sink has messages of.
         """
         match decision:
             case ResolveConsumerRequest():
-                return decided(decision, *await self._resolve_consumer(decision))
+                return decided(decision, *await self._resolve_consumer(decision, caller))
             case ResolveUnitRequest():
                 return decided(decision, await self._resolve_unit(decision), 0)
             case ResetRequest():
-                return decided(decision, await self._reset(decision.name), 0)
+                return decided(decision, await self._reset(decision.name, caller), 0)
 
-    async def _resolve_consumer(self, decision: ResolveConsumerRequest) -> tuple[int, int]:
+    async def _resolve_consumer(self, decision: ResolveConsumerRequest, caller: Caller | None) -> tuple[int, int]:
         """Resolve a consumer; return the numbers of messages removed, and back on their queues."""
         consumer, sharing = self._core.consumers.by_name.get(decision.name), self._context.sharing
         try:
             if consumer is not None:
-                return await self._resolve_own(consumer, decision)
+                return await self._resolve_own(consumer, decision, caller)
             if sharing is not None:
-                return await Asked(sharing, "a decision about a consumer", partial(sharing.claims.resolve, decision))
+                resolve = partial(sharing.claims.resolve, decision, caller)
+                return await Asked(sharing, "a decision about a consumer", resolve)
         except MQError as refused:
             if refused.reason == MQRC.SUBSCRIPTION_IN_USE:
                 raise errors.in_use(refused.detail) from None
@@ -65,8 +69,11 @@ class Decisions:
                 raise
         raise errors.not_found(decision.name)
 
-    async def _resolve_own(self, consumer: Consumer, decision: ResolveConsumerRequest) -> tuple[int, int]:
+    async def _resolve_own(
+        self, consumer: Consumer, decision: ResolveConsumerRequest, caller: Caller | None
+    ) -> tuple[int, int]:
         async with self._claims.lock(consumer.name):
+            self._core.consumers.judge_use(caller, consumer, Right.CLR)
             count = len(consumer.claims)
             removed = count - consumer.not_pinned if decision.commit else 0
             await self._claims.resolve(consumer, commit=decision.commit, pinned=decision.pinned)
@@ -117,15 +124,15 @@ class Decisions:
         await Written(self._context.journal, rows, settle)
         return len(branch.gets if commit else branch.puts)
 
-    async def _reset(self, name: str) -> int:
+    async def _reset(self, name: str, caller: Caller | None) -> int:
         """Reset a sink; return the number of messages removed with its units."""
         sink, sharing = self._core.sinks.by_name.get(name), self._context.sharing
         if sink is None and sharing is not None:
-            return await _about_sink(sharing, partial(sharing.sinks.reset, name), name)
+            return await _about_sink(sharing, partial(sharing.sinks.reset, name, caller), name)
         if sink is None:
             raise errors.not_found(name)
         count = sum(len(unit.entries) for unit in sink.units.values())
-        await self._sinks.reset(name)
+        await self._sinks.reset(name, caller)
         return count
 
 

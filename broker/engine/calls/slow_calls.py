@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from broker.commands.security.creation import created
+from broker.commands.security.records import with_records
 from broker.core.explain.holders import held_by
 from broker.core.names import dynamic
 from broker.core.names.definitions import Delete
@@ -38,7 +40,7 @@ async def open_model(
     """MQOPEN of a model queue: make a dynamic queue, then open it."""
     core, hconn, clock = conversation.core, conversation.hconn, conversation.context.clock
     define = core.make_dynamic(hconn, descriptor, options, clock.time())
-    await Changed(define)
+    await Changed(*created(define, conversation.manager.catalog, hconn.caller))
     handle = core.open_dynamic(hconn, descriptor, define.definition.name, options, clock.monotonic())
     if define.definition.shared:
         member = conversation.context.member
@@ -65,7 +67,8 @@ async def delete_dynamic(conversation: Conversation, handle: Handle, options: in
         if not queue.shared:  # else the group judges
             dynamic.check_deletable(queue, options, held_by(conversation.core, queue, clock.time()))
         purge = bool(options & MQCO.DELETE_PURGE)
-        await Changed(Delete("QUEUE", queue.name, queue.definition.disposition, purge, closing=True))
+        gone = Delete("QUEUE", queue.name, queue.definition.disposition, purge, closing=True)
+        await Changed(*with_records(gone, conversation.manager.catalog))
     return _close_if_open(conversation, handle)
 
 

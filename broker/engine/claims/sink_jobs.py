@@ -18,6 +18,7 @@ from broker.core.prepared import sink as sinks
 from broker.core.prepared.publishing import Publishing
 from broker.core.prepared.staging import StagedPiece, Staging, is_known
 from broker.core.queues.unit import ACTIVE, PREPARED
+from broker.core.security.rights import Right
 from broker.engine.calls.answers import succeed
 from broker.engine.jobs.awaits import PAUSE, Fetched, FifoLock, Written
 from broker.engine.jobs.group_awaits import Asked
@@ -224,8 +225,10 @@ class SinkJobs:
                 logger.warning("prepared unit not discarded unit=%s: %s", unit.name.text, error)
                 return
 
-    async def reset(self, name: str) -> None:
-        """RESET SINK: the sink belongs to no query any more, and has no units. Raises UNKNOWN_OBJECT_NAME (2085)."""
+    async def reset(self, name: str, caller: Caller | None) -> None:
+        """RESET SINK: the sink belongs to no query any more, and has no units. Raises UNKNOWN_OBJECT_NAME (2085),
+        NOT_AUTHORIZED (2035) for a caller who may not clear the queues of its units.
+        """
         async with self.lock(name):
             sink = self._sinks.by_name.get(name)
             if sink is None:
@@ -233,6 +236,7 @@ class SinkJobs:
             sink.deciding = True
             try:
                 await Written(self._context.journal, Rows())
+                self._sinks.judge(caller, name, Right.CLR)
                 for unit in list(sink.units.values()):
                     await self._discarded(unit.name)
                 if sink.ledger is not None:

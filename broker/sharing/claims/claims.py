@@ -19,6 +19,7 @@ from broker.core.message.entry import CLAIMED
 from broker.core.message.generated import reports
 from broker.core.queues.shared_queue import SharedQueue
 from broker.core.queues.unit import Unit
+from broker.core.security.rights import Right
 from broker.engine.calls.column_frames import fitting, frame
 from broker.engine.claims.claim_jobs import state_of
 from broker.interface.batches.columns import SHORT_MESSAGES_MAX
@@ -66,10 +67,12 @@ class GroupClaims(Ranges):
             async with self._database.look() as session:
                 await self._judge(session, await _read(session, uuid), caller)
 
-    async def _judge(self, session: DatabaseSession, consumer: Consumer, caller: Caller | None) -> None:
+    async def _judge(
+        self, session: DatabaseSession, consumer: Consumer, caller: Caller | None, wanted: Right = Right.GET
+    ) -> None:
         if caller is not None:
             rows = await session.fetch("SELECT DISTINCT queue FROM message WHERE consumer = $1", consumer.uuid)
-            self._member.core.consumers.judge(caller, consumer.q_names, [row["queue"] for row in rows])
+            self._member.core.consumers.judge(caller, consumer.q_names, [row["queue"] for row in rows], wanted)
 
     async def consumer(self, name: str, q_names: Sequence[str], caller: Caller | None) -> ConsumerState:
         """Look the consumer up, or make it; other names of queues replace those that it had. Raises NOT_AUTHORIZED
@@ -325,9 +328,9 @@ class GroupClaims(Ranges):
 
         return await self._database.transact(work, _nothing)
 
-    async def resolve(self, decision: ResolveConsumerRequest) -> tuple[int, int]:
+    async def resolve(self, decision: ResolveConsumerRequest, caller: Caller | None) -> tuple[int, int]:
         """End all claims as an administrator decides: how many messages are removed, and how many are back. Raises
-        NO_SUBSCRIPTION (2428), SUBSCRIPTION_IN_USE (2429).
+        NO_SUBSCRIPTION (2428), SUBSCRIPTION_IN_USE (2429), NOT_AUTHORIZED (2035).
         """
 
         async def work(session: DatabaseSession) -> tuple[int, int]:
@@ -335,6 +338,7 @@ class GroupClaims(Ranges):
             if uuid is None:
                 raise MQError(MQRC.NO_SUBSCRIPTION, f"there is no consumer {decision.name}")
             consumer = await _locked(session, uuid.hex)
+            await self._judge(session, consumer, caller, Right.CLR)
             changes = consumer.resolved(commit=decision.commit, pinned=decision.pinned)
             removed = 0
             if decision.commit:

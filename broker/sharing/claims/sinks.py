@@ -248,14 +248,15 @@ class GroupSinks:
             raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"there is no prepared unit {name.text}")
         return messages
 
-    async def reset(self, name: str) -> int:
+    async def reset(self, name: str, caller: Caller | None) -> int:
         """RESET SINK: it belongs to no query any more, and has no units; how many messages they had. Raises
-        UNKNOWN_OBJECT_NAME (2085).
+        UNKNOWN_OBJECT_NAME (2085), NOT_AUTHORIZED (2035).
         """
 
         async def work(session: DatabaseSession) -> int:
             if await session.fetchrow(_TO_DECIDE, name) is None:
                 raise unknown(name)
+            await _judge(session, name, caller, Right.CLR)
             ids = [row["id"] for row in await session.fetch(_OF_SINK, name)]
             messages: int = await session.fetchval("SELECT discard_units($1)", ids)
             await session.execute("DELETE FROM sink WHERE name = $1", name)
@@ -294,13 +295,13 @@ async def _published(session: DatabaseSession, sink: Sink, names: Sequence[UnitN
     return [by_text[row["name"]] for row in rows]
 
 
-async def _judge(session: DatabaseSession, sink: str, caller: Caller | None) -> None:
-    """Raise NOT_AUTHORIZED (2035) for a caller who may not put to each queue for which the units of a sink have
-    messages.
+async def _judge(session: DatabaseSession, sink: str, caller: Caller | None, wanted: Right = Right.PUT) -> None:
+    """Raise NOT_AUTHORIZED (2035) for a caller who has not the wanted right on each queue for which the units of a sink
+    have messages.
     """
     if caller is not None:
         for row in await session.fetch(_QUEUES, sink):
-            caller.require(Right.PUT, row["queue"])
+            caller.require(wanted, row["queue"])
 
 
 def _nothing() -> None:

@@ -1,0 +1,55 @@
+"""What comes with a new object in its transaction: the rights of who creates it, and with the first user the check."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from broker.commands import errors
+from broker.commands.security.records import record_of_creator
+from broker.commands.table.dispositions import place_of
+from broker.core.manager import CHECKED
+from broker.core.names.definitions import GROUP, SHARED, Define, Together
+from broker.core.names.dynamic import is_temporary
+from broker.core.security.facts import User
+
+if TYPE_CHECKING:
+    from broker.commands.catalog import Catalog
+    from broker.core.names.definitions import Change, Definition
+    from broker.core.security.caller import Caller
+
+
+def created(made: Define, catalog: Catalog, caller: Caller | None) -> tuple[Change, ...]:
+    """The changes that make a new object. What the group keeps is made before the record of who creates it, which is a
+    member's own. Raises CommandError for a first user who could let nobody in.
+    """
+    definition = made.definition
+    if definition.kind == "USER":
+        with_it = _check_of_users(definition, catalog)
+    else:
+        with_it = _rights(definition, catalog, caller)
+    if with_it is None:
+        return (made,)
+    if place_of(definition.kind, definition.disposition) in (SHARED, GROUP):
+        return made, Together((with_it,))
+    return (Together((made, with_it)),)
+
+
+def _rights(definition: Definition, catalog: Catalog, caller: Caller | None) -> Define | None:
+    """The record that gives who creates an object every right on it (security 2.4). Administrators and the owner need
+    none; nor does who makes a temporary dynamic queue, which is known by its handle.
+    """
+    if caller is None or caller.administrator or is_temporary(definition):
+        return None
+    return record_of_creator(definition.space, definition.name, caller.user, catalog)
+
+
+def _check_of_users(user: Definition, catalog: Catalog) -> Define | None:
+    """The queue manager as one that checks its users, from the first on (security 1.3)."""
+    facts = User.of(user.name, user.attributes)
+    if not catalog.users and not (facts.administrator and facts.password and facts.enabled):
+        raise errors.needs_administrator()
+    manager = catalog.queue_manager
+    if manager.attributes.get(CHECKED):
+        return None
+    return Define(replace(manager, attributes={**manager.attributes, CHECKED: 1}))
