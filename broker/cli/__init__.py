@@ -43,6 +43,11 @@ COMMANDS = (
         "Make a queue-sharing group, look at it, recover what a failed member has left.",
     ),
     ListedCommand(
+        "init",
+        "broker.cli.administration.init",
+        "Make a queue manager in DIR: its broker.toml, its data, and the first administrator.",
+    ),
+    ListedCommand(
         "monitor",
         "broker.cli.monitor",
         "Start what the trigger messages of an initiation queue name, one after the other.",
@@ -82,6 +87,7 @@ COMMANDS = (
         "broker.cli.administration.status",
         "Show the queue manager in figures, or QUEUE alone: all of its figures, and its handlers and consumers.",
     ),
+    ListedCommand("user", "broker.cli.administration.users", "Define users, change and remove them, and list them."),
     ListedCommand(
         "verify",
         "broker.cli.administration.verify",

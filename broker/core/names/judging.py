@@ -143,6 +143,17 @@ def judge_reply(objects: Objects, caller: Caller, md: MessageDescriptor) -> None
         _judge(caller, found, _OUTPUT)
 
 
+def judge_arrival(objects: Objects, caller: Caller, q_name: str, q_mgr_name: str) -> None:
+    """Raise NOT_AUTHORIZED (2035) for a user for whom no message of another queue manager is put to a queue: that takes
+    PUT and SETALL on it (security 5.5). Where nothing has that name now, something may have it by then.
+    """
+    try:
+        judged = objects.destination(q_name, q_mgr_name).judged
+    except MQError:
+        judged = q_name
+    caller.require(Right.PUT | Right.SETALL, judged)
+
+
 def _subject(caller: Caller, options: int, alternate_user: str) -> Caller:
     """The user whose rights count: with ALTERNATE_USER_AUTHORITY another one than the caller."""
     if not options & _ALTERNATE_USER:

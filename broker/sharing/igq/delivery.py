@@ -10,10 +10,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from broker.core.manager import CHECKED
 from broker.core.message.generated import dead_letter
 from broker.core.message.generated.generated import GeneratedMessage
 from broker.core.message.generated.undelivered import fate_of
 from broker.core.message.headers import transmission
+from broker.core.names import judging
+from broker.core.security.caller import Caller
 from broker.mqi.constants.descriptor import MQPER
 from broker.mqi.constants.options import MQPMO
 from broker.mqi.errors import MQError
@@ -38,6 +41,11 @@ NOT_OF_THE_MESSAGE: Final = frozenset(
     }
 )  # fmt: skip
 """The reasons why any message might not be put now: it is no fault of this one, nor of its destination, and passes."""
+
+
+_SENDER, _BORNE, _AGENT = "sender", "borne", "agent"
+JUDGED: Final = {1: (_SENDER, _AGENT), 2: (_SENDER, _AGENT, _BORNE), 3: (_AGENT,), 4: (_AGENT, _BORNE)}
+"""Whose rights are judged, by IGQAUT: DEF, CTX, ONLYIGQ, ALTIGQ."""
 
 
 class UndeliverableError(Exception):
@@ -80,6 +88,7 @@ class DestinationPuts:
             await self._undelivered(GeneratedMessage("", "", got.md, got.data), error, syncpoint)
             return
         try:
+            self._judge(message, got.md.user_identifier)
             await self._put(message, syncpoint)
         except MQError as error:
             if error.reason in NOT_OF_THE_MESSAGE:
@@ -87,6 +96,20 @@ class DestinationPuts:
             await self._undelivered(message, error, syncpoint)
         else:
             self._figures.delivered += 1
+
+    def _judge(self, message: GeneratedMessage, sender: str) -> None:
+        """Raise NOT_AUTHORIZED (2035) where one of those for whom a message is put may not put it: the user that put it
+        there, the one that it bears, and IGQUSER, as IGQAUT says (queue-sharing 9.1).
+        """
+        objects = self._manager.core.objects
+        attributes = objects.definition.attributes
+        if not attributes.get(CHECKED):
+            return
+        users = {_SENDER: sender, _BORNE: message.md.user_identifier, _AGENT: str(attributes["IGQUSER"])}
+        for each in JUDGED[int(attributes["IGQAUT"])]:
+            user = users[each].rstrip()
+            if user or each != _AGENT:  # a blank IGQUSER is the queue manager's own, which is not judged
+                judging.judge_arrival(objects, Caller(objects.authority, user), message.q_name, message.q_mgr_name)
 
     async def _undelivered(self, message: GeneratedMessage, why: MQError, syncpoint: int) -> None:
         """Put what becomes of a message that cannot be delivered."""

@@ -20,8 +20,8 @@ async def back_up(data: Path, to: Path, name: str | None = None) -> None:
     Raises StoreUnusableError when there is no store, when it is in use or does not start; StoreFullError,
     BackupFailedError, StoreFailedError.
     """
-    _expect_store(data)
-    store = LogStore(data, name=_owner(data) if name is None else name)
+    owner = owner_of(data)
+    store = LogStore(data, name=owner if name is None else name)
     await store.open()
     try:
         if not store.was_orderly:  # What a stop has kept over one start only is past, as for any start after a crash.
@@ -32,12 +32,11 @@ async def back_up(data: Path, to: Path, name: str | None = None) -> None:
         await store.close()
 
 
-def _expect_store(data: Path) -> None:
+def owner_of(data: Path) -> str:
+    """Return the name of the queue manager whose data it is; "" when the manifest is damaged, which its start will say.
+    Raises StoreUnusableError where there is no store.
+    """
     if not (data / manifests.FILE).exists():
         raise StoreUnusableError(f"there is no store in {data}, or one of an older release, which a start upgrades")
-
-
-def _owner(data: Path) -> str:
-    """The name of the queue manager whose data it is; "" when the manifest is damaged, which its start will say."""
     kept = manifests.newest(manifests.read_slots(SystemDisk(data)))
     return "" if kept is None else kept.name
