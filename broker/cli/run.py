@@ -82,6 +82,7 @@ def _trigger_monitor(config: TriggerMonitorConfig, stop_timeout: float) -> Servi
                 max_tasks=config.max_tasks,
                 max_handlers=config.max_handlers,
                 stop_timeout=stop_timeout,
+                user=config.user,
             )
         except (ImportError, ValueError) as error:
             raise StartError(str(error)) from error

@@ -235,6 +235,21 @@ class FileMode:
 
 
 @dataclass(frozen=True, slots=True)
+class UserName:
+    """The name of a user; an empty text means none."""
+
+    expected: str = 'the name of a user in quotes: 1 to 12 characters from A-Z a-z 0-9 . _ -, or "" for none'
+
+    def read(self, text: str) -> object:
+        return text
+
+    def check(self, value: object, folder: Path) -> object:
+        if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9._-]{0,12}", value):
+            raise ValueError(self.expected)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class GroupName:
     """The name or number of a group of the operating system; an empty text means none."""
 

@@ -22,6 +22,7 @@ from broker.config.kinds import (
     Several,
     SharingGroupName,
     Switch,
+    UserName,
     Whole,
 )
 from broker.config.limits import LimitsConfig
@@ -163,6 +164,14 @@ class TriggerMonitorConfig:
         metadata=about(
             Several(ModuleName(), "a list of dotted names of modules"),
             "Modules with handlers (functions tagged @process). The current folder is searched first.",
+        ),
+    )
+    user: str = field(
+        default="",
+        metadata=about(
+            UserName(),
+            "The user as whose the calls of handlers are judged, but for those that name one with @process(user=). "
+            "Empty: they may do everything.",
         ),
     )
     batch_size: int = field(

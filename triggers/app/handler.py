@@ -81,6 +81,8 @@ class Handler:
     tick: Binder | None = None
     threaded: bool = False
     """It is a plain function, which runs in a thread."""
+    user: str = ""
+    """The user whose its calls are, in the queue manager's own process; empty: its owner's, or the monitor's."""
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from broker import Connection
-from broker.mqi import MQRC
+from broker.mqi import MQRC, MQError
 
 if TYPE_CHECKING:
     from broker import Clock
@@ -27,11 +27,15 @@ class EmbeddedManager(Protocol):
 
     @property
     def clock(self) -> Clock: ...
-    def connect(self, appl_name: str = "") -> Connection: ...
+    def connect(self, appl_name: str = "", *, as_user: str | None = None) -> Connection: ...
 
 
-async def connected(source: EmbeddedManager | Connection, appl_name: str) -> Connection:
-    """A new connection, to be entered. Raises MQError, such as MAX_CONNS_LIMIT_REACHED (2025)."""
-    if isinstance(source, Connection):
-        return await source.connect(appl_name)
-    return source.connect(appl_name)
+async def connected(source: EmbeddedManager | Connection, appl_name: str, user: str = "") -> Connection:
+    """A new connection, to be entered; with `user` its calls are judged as that user's. Raises MQError, such as
+    MAX_CONNS_LIMIT_REACHED (2025), NOT_AUTHORIZED (2035) for one who may not connect, and over a connection.
+    """
+    if not isinstance(source, Connection):
+        return source.connect(appl_name, as_user=user) if user else source.connect(appl_name)
+    if user:
+        raise MQError(MQRC.NOT_AUTHORIZED, f"user={user!r}: over a connection handlers are of the user of that")
+    return await source.connect(appl_name)

@@ -23,6 +23,7 @@ import anyio
 from broker.mqi import MQError, log_exception
 from triggers.monitor.connections import ENDED, connected
 from triggers.monitor.poison import PoisonGuard
+from triggers.monitor.process import user_of
 from triggers.monitor.retries import RETRY_MIN
 from triggers.serving.calling import called
 
@@ -60,6 +61,7 @@ class Launcher:
         *,
         freed: Callable[[], None],
         lost: Callable[[MQError], None],
+        user: str = "",
     ) -> None:
         self.started = 0
         self.failed = 0
@@ -69,6 +71,7 @@ class Launcher:
         self._clock = clock
         self._freed = freed
         self._lost = lost
+        self._user = user
 
     def launch(self, tasks: TaskGroup, start: TriggerStart, handler: HandlerFunction, generation: int) -> None:
         """Start a handler, whose place is occupied already."""
@@ -91,7 +94,7 @@ class Launcher:
 
     async def _serve(self, start: TriggerStart, handler: HandlerFunction, guard: PoisonGuard) -> bool:
         """Run the handler; false when it never began."""
-        connection = await self._connection(start)
+        connection = await self._connection(start, user_of(handler, start.trigger.process_name) or self._user)
         if connection is None:
             return False
         connection.before_backout = partial(self._capacity.alone, start.trigger.q_name, self._clock, RETRY_MIN)
@@ -100,12 +103,12 @@ class Launcher:
             await called(handler, start.trigger, connection)
         return True
 
-    async def _connection(self, start: TriggerStart) -> Connection | None:
+    async def _connection(self, start: TriggerStart, user: str) -> Connection | None:
         """A connection for the handler, as soon as there is one; None when there will be none."""
         delay = CONNECT_MIN
         while True:
             try:
-                return await connected(self._source, start.trigger.process_name)
+                return await connected(self._source, start.trigger.process_name, user)
             except MQError as error:
                 if error.reason in ENDED:
                     self._lost(error)

@@ -93,6 +93,8 @@ class TriggerMonitor(Lifetime):
     - `cuir`: what queues of trigger type FIRST start that name no process; a function of the descriptor and the MQTM.
     - `stop_timeout`: seconds that handlers have left when the context is left. Then they are cancelled, their units
       of work backed out, and their starts given back. Leaving by cancellation cancels them at once.
+    - `user`: the user as whose the calls of handlers are judged, where `source` is a queue manager in this process and
+      `@process` names no other; by default they are the owner's.
     - `clock`: by default the queue manager's, or the real one.
 
     A handler that fails is started again: after 0.1 s, then each time after twice as long, up to 60 s, until one of its
@@ -121,7 +123,10 @@ class TriggerMonitor(Lifetime):
         cuir: CuirExit | None = None,
         stop_timeout: float = 10.0,
         clock: Clock | None = None,
+        user: str = "",
     ) -> None:
+        if user and isinstance(source, Connection):
+            raise ValueError(f"user={user!r}: over a connection handlers are of the user of that connection")
         super().__init__(APPL_NAME)
         check_least(1, batch_size=batch_size, max_tasks=max_tasks, max_handlers=max_handlers)
         check_least(0, throttle_delay=throttle_delay, stop_timeout=stop_timeout)
@@ -139,7 +144,7 @@ class TriggerMonitor(Lifetime):
         self._max_tasks = max_tasks
         self._stop_timeout = stop_timeout
         self._capacity = Capacity(max_tasks, max_handlers)
-        self._servers = Servers(source, self._clock)
+        self._servers = Servers(source, self._clock, user)
         self._retries = Retries(self._clock, self._look_again)
         self._launcher = Launcher(
             source,
@@ -148,6 +153,7 @@ class TriggerMonitor(Lifetime):
             self._clock,
             freed=self._handler_ended,
             lost=self._connection_ended,
+            user=user,
         )
         self._shared: Shared | None = None
         self._current: Generation | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from inspect import isasyncgenfunction, isfunction, isgeneratorfunction, signature
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, Unpack
 
@@ -28,11 +29,12 @@ DELIVER: Final = ("trigger", "message", "batch", "group")
 
 _TAG: Final = "__trigger_processes__"
 _DELIVERIES: Final = "__trigger_deliveries__"
+_USERS: Final = "__trigger_users__"
 _PROCESS_NAME: Final = re.compile(r"[A-Za-z0-9%/_.]{1,48}")
 
 
 def process(
-    name: str, *, deliver: str = "trigger", **options: Unpack[HandlerOptions]
+    name: str, *, deliver: str = "trigger", user: str = "", **options: Unpack[HandlerOptions]
 ) -> Callable[[Function], Function]:
     """Make a function the handler of the process definition `name`: `async def`, or `def`, which runs in a thread.
 
@@ -43,6 +45,9 @@ def process(
     - "message", "batch", "group": it is handed its message, up to `batch` of them, or a whole group, by the annotations
       of its parameters, in a unit of work that is committed when it returns and tried again when it raises. `options`
       are those of such a handler (`HandlerOptions`). The queues are trigger EVERY, without an initiation queue.
+
+    With `user` its connections are that user's, and its calls are judged, where the trigger monitor is in the queue
+    manager's own process. No attribute of the process definition chooses one.
 
     Raises ValueError for what cannot be the name of a process definition, for another `deliver`, and for options out of
     range; TypeError for what is no function, for a generator, and for arguments that the function cannot be given.
@@ -62,8 +67,10 @@ def process(
         if deliver == "trigger":
             _check_trigger(function, name)
         else:
-            deliveries = {**getattr(function, _DELIVERIES, {}), name: _delivery(function, name, deliver, options)}
+            made = replace(_delivery(function, name, deliver, options), user=user)
+            deliveries = {**getattr(function, _DELIVERIES, {}), name: made}
             setattr(function, _DELIVERIES, deliveries)
+        setattr(function, _USERS, {**getattr(function, _USERS, {}), name: user})
         setattr(function, _TAG, (*processes_of(function), name))
         return function
 
@@ -101,6 +108,12 @@ def delivery_of(function: object, process_name: str) -> Handler | None:
     """Return the handler to which messages of a process are delivered; None: it is started with the trigger message."""
     deliveries: dict[str, Handler] = getattr(function, _DELIVERIES, {})
     return deliveries.get(process_name) or next(iter(deliveries.values()), None)
+
+
+def user_of(function: object, process_name: str) -> str:
+    """Return the user whose the calls of a function are for a process; empty: it names none."""
+    users: dict[str, str] = getattr(function, _USERS, {})
+    return users[process_name] if process_name in users else next(iter(users.values()), "")
 
 
 def processes_of(function: object) -> tuple[str, ...]:

@@ -53,8 +53,9 @@ class _ServedQueue:
 class Servers:
     """The services of a monitor, by queue."""
 
-    def __init__(self, source: EmbeddedManager | Connection, clock: Clock) -> None:
+    def __init__(self, source: EmbeddedManager | Connection, clock: Clock, user: str = "") -> None:
         self._source = source
+        self._user = user
         self._clock = clock
         self._log = OutcomeLog(clock)
         self._current: dict[str, _ServedQueue] = {}
@@ -128,7 +129,8 @@ class Servers:
                 self._idle.set()
 
     async def _serve(self, server: _ServedQueue) -> None:
-        async with await connected(self._source, server.queue.process_name) as connection:
+        user = server.handler.user or self._user
+        async with await connected(self._source, server.queue.process_name, user) as connection:
             q_name = server.queue.q_name
             handler = replace(server.handler, q_name=q_name)
             server.service = QueueService(connection, handler, self._clock, self._log)
