@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from broker import Connection
 from broker.mqi import MQRC, MQError
@@ -27,6 +27,12 @@ class EmbeddedManager(Protocol):
 
     @property
     def clock(self) -> Clock: ...
+    def connect(self, appl_name: str = "") -> Connection: ...
+
+
+class JudgingManager(EmbeddedManager, Protocol):
+    """One that judges calls, as `broker.QueueManager` does."""
+
     def connect(self, appl_name: str = "", *, as_user: str | None = None) -> Connection: ...
 
 
@@ -35,7 +41,7 @@ async def connected(source: EmbeddedManager | Connection, appl_name: str, user: 
     MAX_CONNS_LIMIT_REACHED (2025), NOT_AUTHORIZED (2035) for one who may not connect, and over a connection.
     """
     if not isinstance(source, Connection):
-        return source.connect(appl_name, as_user=user) if user else source.connect(appl_name)
+        return cast("JudgingManager", source).connect(appl_name, as_user=user) if user else source.connect(appl_name)
     if user:
         raise MQError(MQRC.NOT_AUTHORIZED, f"user={user!r}: over a connection handlers are of the user of that")
     return await source.connect(appl_name)

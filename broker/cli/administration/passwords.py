@@ -20,7 +20,7 @@ def asked_hash(user: str, file: str | None) -> str:
 
 
 def _typed(user: str) -> str:
-    if not sys.stdin.isatty():
+    if not _on_terminal():
         raise CannotRunError(f"the password of {user} is asked for on a terminal: or give --password-file FILE")
     typed: str = click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt="Once more", err=True)
     return typed
@@ -29,3 +29,7 @@ def _typed(user: str) -> str:
 def _first_line(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.readline(1 << 16).rstrip(b"\r\n")
+
+
+def _on_terminal() -> bool:
+    return sys.stdin.isatty()

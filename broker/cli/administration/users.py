@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -48,7 +48,7 @@ def user() -> None:
 
 def _about(command: Command) -> Command:
     """The options of all commands: where the queue manager is."""
-    return cast("Command", _data(with_url(command)))
+    return _data(with_url(command))
 
 
 @user.command()
