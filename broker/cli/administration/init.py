@@ -9,10 +9,9 @@ from typing import Final
 import click
 
 from broker.cli.administration.passwords import asked_hash
-from broker.cli.administration.users import as_owner, define
+from broker.cli.administration.users import as_owner, define, entity
 from broker.cli.program import CannotRunError
 from broker.cli.terminal.terminal import say
-from broker.core.security.entities import is_entity
 from broker.mqi.names import is_name
 
 _CONFIGURATION: Final = """\
@@ -36,14 +35,14 @@ data = "data"
 @click.option("--admin", default="admin", show_default=True, metavar="NAME", help="The first administrator.")
 @click.option("--password-file", metavar="FILE", help="The password is the first line of FILE.")
 def init(directory: str, *, name: str, admin: str, password_file: str | None) -> None:
-    """Make a queue manager in DIR: its broker.toml, its data, and the first administrator, whose password is asked for.
+    """Make a queue manager in DIR: its broker.toml, its data, and the first administrator.
 
-    From then on everybody who connects has to prove who he is; evermq user add defines others.
+    The password of the administrator is asked for. From then on everybody who connects has to prove who he is; evermq
+    user add defines others.
     """
     if not is_name(name):
         raise click.UsageError(f"{name!r} is no name of a queue manager: 1 to 48 characters from A-Z a-z 0-9 . / _ %")
-    if not is_entity(admin):
-        raise click.UsageError(f"{admin!r} is no name of a user: 1 to 12 characters from A-Z a-z 0-9 . _ -")
+    entity(admin)
     folder = Path(directory).absolute()
     file, data = folder / "broker.toml", folder / "data"
     if file.exists() or data.exists():

@@ -13,7 +13,7 @@ from broker.cli.administration.status import table
 from broker.cli.conversation import converse, run, with_url
 from broker.cli.program import CannotRunError, SomeFailedError
 from broker.cli.terminal.terminal import say
-from broker.core.security.entities import is_entity
+from broker.commands.table.users import EntityName
 from broker.storage.store import StoreUnusableError
 
 if TYPE_CHECKING:
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
+_ENTITY: Final = EntityName()
 _LISTED: Final = ("USER", "STATUS", "PASSWORD", "GROUPS")
 
-_name = click.argument("name", callback=lambda _context, _parameter, value: _entity(value))
+_name = click.argument("name", callback=lambda _context, _parameter, value: entity(value))
 _data = click.option(
     "--data",
     metavar="DIR",
@@ -83,7 +84,7 @@ def groups(name: str, *, changes: tuple[str, ...], url: str, data: str | None) -
     for change in changes:
         if change[:1] not in ("+", "-"):
             raise click.UsageError(f"{change}: +{change} puts {name} into the group, -{change} takes it out")
-        _entity(change[1:])
+        entity(change[1:])
 
     async def work(connection: Connection) -> str:
         (reply,) = await connection.mqsc(f"DISPLAY USER('{name}') GROUPS")
@@ -175,12 +176,13 @@ def _checked(reply: CommandReply) -> CommandReply:
     return reply
 
 
-def _entity(name: str) -> str:
-    if not is_entity(name):
-        raise click.UsageError(f"{name!r} is no name of a user or group: 1 to 12 characters from A-Z a-z 0-9 . _ -")
+def entity(name: str) -> str:
+    """Return the name of a user or group. Raises UsageError for what is none."""
+    if not name or not _ENTITY.accepts(name):
+        raise click.UsageError(f"{name!r} is no name of a user or group: it takes {_ENTITY.syntax}")
     return name
 
 
 def _quoted(names: Sequence[str]) -> str:
     """The names of groups for a command."""
-    return ",".join(f"'{_entity(each.strip())}'" for each in names) or "' '"
+    return ",".join(f"'{entity(each.strip())}'" for each in names) or "' '"
