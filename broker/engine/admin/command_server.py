@@ -88,9 +88,7 @@ class CommandServer:
                 "run; send it in several calls",
             )
 
-    async def script(
-        self, text: str, call: ScriptCall, caller: Caller | None = None, *, up_to_failure: bool = False
-    ) -> None:
+    async def script(self, text: str, call: ScriptCall, caller: Caller | None, *, up_to_failure: bool = False) -> None:
         """Run the commands of a checked text in their turn as their caller, and answer `call` with a reply to each;
         with `up_to_failure` up to the first that fails.
         """
