@@ -44,10 +44,10 @@ class _Noting(Caller):
         super().__init__(authority, user)
         self.asked: dict[tuple[int, str], Right] = {}
 
-    def require(self, wanted: Right, name: str, object_type: int = Q) -> None:
+    def require(self, wanted: Right, name: str, object_type: int = Q, step: str = "") -> None:
         self.asked[object_type, name] = self.asked.get((object_type, name), Right.NONE) | wanted
 
-    def require_manager(self, wanted: Right) -> None:
+    def require_manager(self, wanted: Right, step: str = "") -> None:
         self.require(wanted, SELF, Q_MGR)
 
 
