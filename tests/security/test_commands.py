@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from broker.commands.language.words import COMMANDS
 from broker.core.security.profiles import CLASS
 from broker.core.security.rights import Q, Right, all_of
-from broker.mqi import MQOO
+from broker.mqi import MQOO, MQRC, MQError
 from broker.mqi.constants.objects import MQOT
 from broker.mqi.constants.options import MQCO
 from tests.first_user import FIRST_USER, HASH
@@ -246,15 +247,18 @@ async def test_x7_1_a_user_that_is_disabled_commands_nothing_more() -> None:
         async with it.connect("alice") as connection:
             assert (await _run(connection, "DISPLAY QUEUE(Q)")).ok
             await it.owner.mqsc("ALTER USER('alice') STATUS(DISABLED)")
-            assert (await _run(connection, "DISPLAY QUEUE(Q)")).text == DENIED
+            with pytest.raises(MQError) as ended:
+                await _run(connection, "DISPLAY QUEUE(Q)")
+            assert ended.value.reason == MQRC.CONNECTION_BROKEN
 
 
 async def test_x7_1_a_refusal_is_logged_with_its_rule(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     async with world() as it:
         it.let_connect("alice", on_manager=R.DSP)
         async with it.connect("alice") as connection:
             await connection.mqsc("DELETE QLOCAL(Q)")
-    assert "not_authorized user=alice step=command rule=alice has no DLT on QUEUE Q" in caplog.text
+    assert "not_authorized user=alice application= step=command rule=alice has no DLT on QUEUE Q" in caplog.text
 
 
 @pytest.mark.parametrize(

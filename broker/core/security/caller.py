@@ -63,7 +63,7 @@ class Caller:
         """Raise NOT_AUTHORIZED (2035) for rights that it lacks on an object, a queue unless another type is given."""
         self._authority.check(self.user, object_type, name, wanted, step)
 
-    def require_manager(self, wanted: Right, step: str = "open") -> None:
+    def require_manager(self, wanted: Right, step: str = "call") -> None:
         """Raise NOT_AUTHORIZED (2035) for rights that it lacks on the queue manager itself."""
         self._authority.check(self.user, Q_MGR, SELF, wanted, step)
 

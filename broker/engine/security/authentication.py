@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from hashlib import sha256
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -176,7 +177,7 @@ class Authentication:
                 rule = f"that of {login.user} has ended, or the user has changed since"
                 raise self._refused("login", rule)
             caller = self._log.connecting(login.user, appl_name)
-        proof = LoginProof(login, caller, request)
+        proof = LoginProof(login, caller, request and replace(request, secret=b""))  # which nobody keeps
         self._given.add(proof)
         self.proofs.watch(proof)
         return proof
@@ -218,11 +219,7 @@ class Authentication:
         request = None if proof is None else proof.request
         if proof is None or request is None:
             raise self._refused("renewal", "the program has proved nothing before")
-        request = LoginRequest(
-            channel=request.channel, address=request.address, user=request.user, kind=kind, secret=secret,
-            certificate=request.certificate, protocol=request.protocol, cipher=request.cipher, uid=request.uid,
-        )  # fmt: skip
-        login = await self.admit(request)
+        login = await self.admit(replace(request, kind=kind, secret=secret))
         try:
             return self.proofs.renew(proof, login)
         except NotAuthorizedError as error:

@@ -104,8 +104,9 @@ class Logins:
 
     def _request(self, connecting: Connecting) -> LoginRequest:
         line, security = self._session.line, connecting.security
+        channel = security.channel
         return LoginRequest(
-            channel=security.channel,
+            channel=channel,
             address=line.address,
             user=connecting.user,
             appl_name=connecting.appl_name,
@@ -115,7 +116,7 @@ class Logins:
             protocol=line.protocol,
             cipher=line.cipher,
             uid=line.uid,
-            unavailable=lambda: self._session.channel_lines.unavailable(self._session, security.channel),
+            unavailable=lambda: self._session.channel_lines.unavailable(self._session, channel),
         )
 
     def _inherits(self, connecting: Connecting) -> bool:
@@ -133,7 +134,7 @@ class Logins:
         """Begin a conversation by a login; no await stands between that and the last look at its user."""
         authentication = self._manager.authentication
         proof = self.proof
-        if proof is None or proof.over or proof.login.user != login.user or login.trusted:
+        if proof is None or proof.over or not _same(proof.login, login) or login.trusted:
             proof = authentication.proof_of(login, request.appl_name, request)
         else:  # a fresh proof of the same user is one for all that live by it
             authentication.proofs.renew(proof, login)
@@ -174,3 +175,7 @@ class Logins:
         connecting.call.set_exception(error.with_traceback(None))
         if self._session.newcomer is not None and error.reason == MQRC.NOT_AUTHORIZED:
             self._session.newcomer.login_failed()
+
+
+def _same(one: Login, other: Login) -> bool:
+    return (one.user, one.owner) == (other.user, other.owner)
