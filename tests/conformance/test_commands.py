@@ -187,7 +187,7 @@ async def test_attributes_that_do_not_act_are_warned_of_once_a_script(connection
 
 
 async def test_what_ibm_mq_knows_is_not_a_syntax_error(connection: Connection) -> None:
-    (reply,) = await connection.mqsc("DEFINE CHANNEL(C) CHLTYPE(SVRCONN)")
+    (reply,) = await connection.mqsc("DEFINE TOPIC(T) TOPICSTR(prices)")
     assert (reply.code, reply.ok, reply.syntax_error) == ("EMQ0001E", False, False)
 
 

@@ -149,9 +149,9 @@ ASSERTED: Final = {"CHCKCLNT": Check.REQUIRED_ADMIN.value}
 CLIENT_CHANNEL: Final = "EVERMQ.SVRCONN"
 """The channel of clients that name none."""
 
-SYSTEM_CHANNELS: Final = (
-    ("SYSTEM.AUTO.SVRCONN", "channels that are made when clients ask for them"),
-    (CLIENT_CHANNEL, "clients that name no channel"),
+SYSTEM_CHANNELS: Final[tuple[tuple[str, str, Given], ...]] = (
+    ("SYSTEM.AUTO.SVRCONN", "channels that are made when clients ask for them", _NOTHING),
+    (CLIENT_CHANNEL, "clients that name no channel", {"SHARECNV": 999999999, **_LONGEST}),
 )
 
 _ANYBODY: Given = {"TYPE": RuleType.ADDRESSMAP.value, "ADDRESS": "*"}
@@ -180,7 +180,7 @@ def default_objects(now: datetime, *, durable: bool) -> list[Definition]:
         if kind.template
     ]
     queues = [create(kind, name, now, DESCR=text, **given) for kind, name, text, given in SYSTEM_QUEUES]
-    channels = [create("CHANNEL", name, now, DESCR=text) for name, text in SYSTEM_CHANNELS]
+    channels = [create("CHANNEL", name, now, DESCR=text, **given) for name, text, given in SYSTEM_CHANNELS]
     rules = [_rule(now, order, *each) for order, each in enumerate(SYSTEM_RULES, 1)]
     return [*templates, *queues, *channels, *rules]
 
