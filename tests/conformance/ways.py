@@ -12,7 +12,8 @@ from broker.client import connect
 from broker.client.port import RemotePort
 from broker.config import LimitsConfig, ListenerConfig
 from broker.core.security.facts import SELF
-from broker.core.security.rights import ALL_MQI, Q_MGR, Q, Right
+from broker.core.security.profiles import CLASS
+from broker.core.security.rights import Q_MGR, Q, Right, all_of
 from broker.engine.conversation import Conversation
 from broker.interface.users import process_user
 from broker.mqi.constants.objects import MQOT
@@ -58,17 +59,27 @@ class Embedded:
 
 class Judged(Embedded):
     """As embedded, but the calls of each program are judged as those of a user, who has the rights that the scenarios
-    need. Commands are the owner's.
+    need. What prepares them are commands of the owner.
     """
 
     USER: Final = "tester"
-    MANAGER: Final = Right.CONNECT | Right.INQ | Right.SET | Right.SETID | Right.SETALL | Right.ALTUSR | Right.DSP
+    MANAGER: Final = (
+        Right.CONNECT
+        | Right.INQ
+        | Right.SET
+        | Right.SETID
+        | Right.SETALL
+        | Right.ALTUSR
+        | Right.DSP
+        | Right.CHG
+        | Right.CTRL
+    )
 
     def __init__(self, manager: QueueManager) -> None:
         super().__init__(manager)
-        everything = {(object_type, "**"): ALL_MQI[object_type] | Right.DSP for object_type in (Q, PROCESS)}
-        everything[Q, "**"] |= Right.DLT  # of dynamic queues
-        give(manager, self.USER, everything | {(Q_MGR, SELF): self.MANAGER | Right.CTRL})
+        everything = {(object_type, "**"): all_of(object_type) for object_type in (Q, PROCESS)}
+        everything |= {(object_type, CLASS): Right.CRT for object_type in (Q, PROCESS)}
+        give(manager, self.USER, everything | {(Q_MGR, SELF): self.MANAGER})
 
     def connect(self, appl_name: str, user: str = "") -> AbstractAsyncContextManager[Connection]:
         if appl_name == COMMANDS:
