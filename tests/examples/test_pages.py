@@ -20,9 +20,12 @@ FIRST: Final = ("index", "how-to/retries", "how-to/tracing")
 WHOLE: Final = {"how-to/asyncio": 4, "how-to/properties": 2, "how-to/testing": 4, "how-to/waiting": 1}
 """Pages whose blocks are all programs, so many, each with what it prints."""
 
-ELSEWHERE: Final = {"tutorial/tour", "tutorial/order-service", "how-to/web", "how-to/spark", "how-to/pipelines"}
-"""Pages whose programs tests of their own run: `test_readme.py`, `test_tutorial.py`, `test_handlers.py`, and
-`tests/spark/test_pages.py`.
+ELSEWHERE: Final = {
+    "tutorial/tour", "tutorial/order-service", "how-to/web", "how-to/spark", "how-to/pipelines",
+    "how-to/serve-other-machines",
+}  # fmt: skip
+"""Pages whose programs tests of their own run: `test_readme.py`, `test_tutorial.py`, `test_handlers.py`,
+`test_other_machines.py`, and `tests/spark/test_pages.py`.
 """
 
 
