@@ -357,7 +357,7 @@ async def test_x9_2_the_log_has_who_came_in_and_who_did_not(caplog: pytest.LogCa
         await refuse(it, bob(address="192.0.2.8"))
         it.manager.context.security_log.credential_expired("bob", "APP", "192.0.2.7")
         assert lines(caplog) == [
-            "connected user=bob application=program channel=APP peer=192.0.2.7 proof=its password",
+            "connected user=bob application=program channel=APP peer=192.0.2.7 proof=password",
             "connection_refused user=bob application=program channel=APP peer=192.0.2.8 step=no access rule="
             "CHLAUTH('APP') TYPE(ADDRESSMAP) ADDRESS('192.0.2.8') USERSRC(NOACCESS): channel APP, address 192.0.2.8, "
             "user bob: refused",

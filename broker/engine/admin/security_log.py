@@ -101,7 +101,7 @@ class SecurityLog:
         if self._allows("connected", partner.address):
             logger.info(
                 "connected user=%s application=%s channel=%s peer=%s proof=%s", user, appl_name, partner.channel,
-                partner.address or "local", partner.proof.value,
+                partner.address or "local", partner.proof.name.lower(),
             )  # fmt: skip
 
     def connection_refused(self, admission: Admission, partner: Partner, appl_name: str = "") -> None:
