@@ -42,7 +42,8 @@ async def tcp_sockets(host: str, port: int, undo: ExitStack, *, loopback: bool) 
 
 
 def _tcp_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # With its protocol, which accepted sockets have too: asyncio sets TCP_NODELAY on no others.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:

@@ -108,7 +108,7 @@ class FakeAuthentication:
     def admit_at_once(self, request: LoginRequest) -> Login:
         return Login(request.user, owner=True, trusted=True)
 
-    def proof_of(self, login: Login, request: LoginRequest) -> LoginProof:
+    def proof_of(self, login: Login, appl_name: str, request: LoginRequest) -> LoginProof:
         return LoginProof(login, None, request)
 
     def rate_of(self, proof: LoginProof) -> None:

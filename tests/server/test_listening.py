@@ -62,6 +62,13 @@ async def test_localhost_and_the_loopback_of_ipv6_will_do(manager: QueueManager)
             assert server.addresses[0].startswith("[::1]:")
 
 
+async def test_answers_leave_at_once_and_do_not_wait_for_those_before_them(manager: QueueManager) -> None:
+    async with serving(manager) as server, connect(f"mq://{server.addresses[0]}"):
+        (session,) = server._sessions
+        line = session.transport.get_extra_info("socket")
+        assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", ""])
 async def test_no_other_address_than_loopback_is_taken(manager: QueueManager, host: str) -> None:
     assert "loopback addresses only" in await cannot_listen(manager, host=host)
