@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -145,7 +144,24 @@ async def test_x1_5_the_user_of_the_daemon_administers_it(tmp_path: Path) -> Non
     path = tmp_path / "mq.sock"
     async with listening(users(), unix=path), connect(f"mq+unix://{path}", user="nobody") as connection:
         assert (await connection.mqsc("DELETE USER('bob')"))[0].ok
-        assert os.geteuid() is not None
+
+
+async def test_x2_4_a_directory_checks_nobody_and_lets_the_user_of_the_daemon_in(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    path = tmp_path / "mq.sock"
+    async with listening(users(), unix=path) as listener:
+        await listener.command(
+            "DEFINE AUTHINFO(LDAP) AUTHTYPE(IDPWLDAP) CONNAME('ldap.example.com') SHORTUSR('uid')\n"
+            "ALTER QMGR CONNAUTH(LDAP)"
+        )
+        assert await refused(listener.url, user="bob", password=PASSWORD) == MQRC.NOT_AUTHORIZED
+        assert "it is not of AUTHTYPE(IDPWOS), so nobody checks passwords" in caplog.text
+        async with connect(f"mq+unix://{path}") as connection:
+            assert (await connection.mqsc("ALTER QMGR CONNAUTH(SYSTEM.DEFAULT.AUTHINFO.IDPWOS)"))[0].ok
+        async with connect(listener.url, user="bob", password=PASSWORD):
+            pass
 
 
 async def test_x1_5_a_user_of_the_system_is_the_one_that_names_it(stranger: int, tmp_path: Path) -> None:
