@@ -81,9 +81,9 @@ class GroupClaims(Ranges):
 
         async def work(session: DatabaseSession) -> ConsumerState:
             known = await session.fetchval(_UUID, name)
-            if known is not None:
+            if known is not None and caller is not None:
                 await self._judge(session, await _locked(session, known.hex), caller)
-            if not q_names and await session.fetchval(_UUID, name) is None:
+            if known is None and not q_names:
                 self._member.core.consumers.check_names(q_names)
             await session.execute(
                 "INSERT INTO consumer (uuid, name, q_names) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE "
