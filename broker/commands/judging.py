@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from broker.core.names.definitions import Attributes, Definition
     from broker.core.security.caller import Caller
 
-STEP: Final = "command"
-"""The step that a refusal names."""
+COMMAND_STEP: Final = "command"
+"""The step that the refusal of a command names."""
 
 _CHANNEL: Final = MQOT.CHANNEL.value
 _PROCESS: Final = MQOT.PROCESS.value
@@ -96,10 +96,10 @@ def judge(request: Request, catalog: Catalog, caller: Caller | None) -> None:
     """
     if caller is None:
         return
-    caller.require_enabled(STEP)
+    caller.require_enabled(COMMAND_STEP)
     wanted = _OF_MANAGER.get(type(request))
     if wanted is not None:
-        caller.require_manager(wanted, STEP)
+        caller.require_manager(wanted, COMMAND_STEP)
         return
     match request:
         case DefineRequest():
@@ -109,12 +109,12 @@ def judge(request: Request, catalog: Catalog, caller: Caller | None) -> None:
         case DeleteRequest(kind, name):
             _require(caller, "DELETE", kind, name, Right.DLT)
         case ClearRequest(name):
-            caller.require(Right.CLR, name, step=STEP)
+            caller.require(Right.CLR, name, step=COMMAND_STEP)
         case MoveRequest(name, target):
-            caller.require(Right.GET, name, step=STEP)
-            caller.require(Right.PUT, target, step=STEP)
+            caller.require(Right.GET, name, step=COMMAND_STEP)
+            caller.require(Right.PUT, target, step=COMMAND_STEP)
         case StartChannelRequest(name) | StopChannelRequest(name):
-            caller.require(Right.CTRL, name, _CHANNEL, STEP)
+            caller.require(Right.CTRL, name, _CHANNEL, COMMAND_STEP)
         case DisplayRequest() | StatusRequest():
             _judge_display(request, caller)
         case ResolveConsumerRequest() | ResetRequest():
@@ -142,12 +142,12 @@ def judge_directions(
     changed = {word for word, value in after.items() if before.get(word) != value}
     for word in _LED_BY_NAME.keys() & changed:
         if after[word]:
-            caller.require(Right.CHG, str(after[word]), _LED_BY_NAME[word], STEP)
+            caller.require(Right.CHG, str(after[word]), _LED_BY_NAME[word], COMMAND_STEP)
     if "USAGE" in changed and after["USAGE"] == _TRANSMISSION:
-        caller.require_manager(Right.CHG, STEP)
+        caller.require_manager(Right.CHG, COMMAND_STEP)
     if kind == "QREMOTE" and changed & {"RNAME", "RQMNAME", "XMITQ"}:
         for name in _led_remotely(after, catalog):
-            caller.require(Right.CHG, name, step=STEP)
+            caller.require(Right.CHG, name, step=COMMAND_STEP)
 
 
 def may_see(caller: Caller | None, definition: Definition) -> bool:
@@ -165,31 +165,31 @@ def _judge_define(request: DefineRequest, catalog: Catalog, caller: Caller) -> N
     kind = KINDS[request.kind]
     object_type = TYPE_OF_SPACE.get(kind.space)
     if object_type is None:
-        caller.require_manager(_ON_MANAGER[request.kind], STEP)
+        caller.require_manager(_ON_MANAGER[request.kind], COMMAND_STEP)
         return
     if ("DEFINE", request.kind) in _BY_ADMINISTRATION:
-        caller.require_manager(Right.CHG, STEP)
+        caller.require_manager(Right.CHG, COMMAND_STEP)
     there = catalog.find(kind.space, request.name, place_of(request.kind, request.disposition)) is not None
     replaced = there and request.replace
     if not replaced:
-        caller.require_creation(request.name, object_type, STEP)
+        caller.require_creation(request.name, object_type, COMMAND_STEP)
     another = not there and any(of_name(kind.space, request.name, catalog))
     if replaced or another:  # records are by name: who creates a second one of a name is given rights on the first
-        caller.require(Right.CHG, request.name, object_type, STEP)
+        caller.require(Right.CHG, request.name, object_type, COMMAND_STEP)
     model = request.name if request.disposition == COPY else request.like or kind.template
     if model:
-        caller.require(Right.DSP, model, object_type, STEP)
+        caller.require(Right.DSP, model, object_type, COMMAND_STEP)
 
 
 def _require(caller: Caller, verb: str, kind: str, name: str, wanted: Right) -> None:
     """Insist on a right on an object, or of what has no records on the queue manager."""
     object_type = TYPE_OF_SPACE.get(KINDS[kind].space)
     if object_type is None:
-        caller.require_manager(_ON_MANAGER[kind], STEP)
+        caller.require_manager(_ON_MANAGER[kind], COMMAND_STEP)
         return
-    caller.require(wanted, name, object_type, STEP)
+    caller.require(wanted, name, object_type, COMMAND_STEP)
     if (verb, kind) in _BY_ADMINISTRATION:
-        caller.require_manager(Right.CHG, STEP)
+        caller.require_manager(Right.CHG, COMMAND_STEP)
 
 
 def _judge_display(request: DisplayRequest | StatusRequest, caller: Caller) -> None:
@@ -199,9 +199,9 @@ def _judge_display(request: DisplayRequest | StatusRequest, caller: Caller) -> N
     else:
         types = [TYPE_OF_SPACE[space] for space in SHOWN[request.noun].spaces if space in TYPE_OF_SPACE]
     if not types:
-        caller.require_manager(Right.DSP, STEP)
+        caller.require_manager(Right.DSP, COMMAND_STEP)
     elif not request.pattern.endswith("*") and not any(caller.may(Right.DSP, request.pattern, each) for each in types):
-        caller.require(Right.DSP, request.pattern, types[0], STEP)
+        caller.require(Right.DSP, request.pattern, types[0], COMMAND_STEP)
 
 
 def _led_remotely(attributes: Attributes, catalog: Catalog) -> Iterator[str]:

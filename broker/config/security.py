@@ -11,7 +11,9 @@ from broker.config.setting import about
 if TYPE_CHECKING:
     from pathlib import Path
 
-TOKEN_ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA", "HS256", "HS384", "HS512")
+PUBLIC_KEY_ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA")
+SECRET_KEY_ALGORITHMS: Final = ("HS256", "HS384", "HS512")
+TOKEN_ALGORITHMS: Final = PUBLIC_KEY_ALGORITHMS + SECRET_KEY_ALGORITHMS
 
 _optional: Final = FilePath(optional=True)
 
@@ -88,7 +90,7 @@ class TokensConfig:
     )
     user_claim: str = field(default="sub", metadata=about(AnyText(), "The claim of a token that is the user."))
     algorithms: tuple[str, ...] = field(
-        default=("RS256", "PS256", "ES256", "EdDSA"),
+        default=PUBLIC_KEY_ALGORITHMS,
         metadata=about(
             Several(Choice(TOKEN_ALGORITHMS), f"a list of some of {', '.join(TOKEN_ALGORITHMS)}"),
             "Algorithms of signatures accepted. HS256, HS384 and HS512 need key_file.",

@@ -15,6 +15,7 @@ Nothing here awaits or reads a clock: `now` is the wall clock in seconds, `tick`
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ from broker.core.identifiers import Identifiers
 from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, DELAYED, LOCKED, Entry
 from broker.core.message.rows import Rows
 from broker.core.names import opening
-from broker.core.names.definitions import SHARED, Define, Definition, Delete
+from broker.core.names.definitions import SHARED, Define, Delete
 from broker.core.names.objects import Objects
 from broker.core.prepared import branches as prepared_branches
 from broker.core.prepared import sink as sinks
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from broker.core.message.rows import ObjectRow
-    from broker.core.names.definitions import Change
+    from broker.core.names.definitions import Change, Definition
     from broker.core.names.routes import Route
     from broker.core.queues.handles import Handle, Hconn
     from broker.core.queues.queue import LocalQueue
@@ -74,6 +75,11 @@ CHECKED = "CHECKED"
 stays when the last one goes (security 1.3). No command knows it.
 """
 _NO_MSG_LOCKED = int(MQRC.NO_MSG_LOCKED)
+
+
+def as_checked(q_mgr: Definition) -> Define:
+    """The change by which a queue manager of this definition checks its users."""
+    return Define(replace(q_mgr, attributes={**q_mgr.attributes, CHECKED: 1}))
 
 
 class Manager:
@@ -116,8 +122,7 @@ class Manager:
 
     def as_checked(self) -> Define:
         """The change that lets users be checked from now on."""
-        before = self.objects.definition
-        return Define(Definition(before.kind, before.name, {**before.attributes, CHECKED: 1}))
+        return as_checked(self.objects.definition)
 
     # Handles
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from broker.commands import errors
 from broker.commands.security.records import record_of_creator
 from broker.commands.table.dispositions import place_of
-from broker.core.manager import CHECKED
+from broker.core.manager import CHECKED, as_checked
 from broker.core.names.definitions import GROUP, SHARED, Define, Together
 from broker.core.names.dynamic import is_temporary
 from broker.core.security.facts import User
@@ -52,4 +51,4 @@ def _check_of_users(user: Definition, catalog: Catalog) -> Define | None:
     manager = catalog.queue_manager
     if manager.attributes.get(CHECKED):
         return None
-    return Define(replace(manager, attributes={**manager.attributes, CHECKED: 1}))
+    return as_checked(manager)

@@ -94,7 +94,7 @@ CHLAUTH = (
     Attribute(
         "CHCKCLNT",
         None,
-        WordChoice({"ASQMGR": Check.AS_Q_MGR.value, **{word: CHECKS[word] for word in ("REQUIRED", "REQDADM")}}),
+        WordChoice({word: CHECKS[word] for word in ("ASQMGR", "REQUIRED", "REQDADM")}),
         Check.AS_Q_MGR.value,
         types=_MAPS,
     ),

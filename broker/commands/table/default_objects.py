@@ -17,6 +17,7 @@ from broker.commands.table.attributes import create
 from broker.commands.table.channel_rules import ORDER
 from broker.commands.table.kinds import KINDS
 from broker.core.security.facts import Check, Rule, RuleType, UserSource, rule_key
+from broker.core.security.partner import DEFAULT_CHANNEL
 from broker.mqi.constants.attribute_values import MQMDS, MQMON, MQREADA, MQTT, MQUS
 from broker.mqi.constants.objects import MQQDT
 from broker.mqi.constants.options import MQOO
@@ -146,12 +147,9 @@ SYSTEM_QUEUES: Final[tuple[tuple[str, str, str, Given], ...]] = (
 ASSERTED: Final = {"CHCKCLNT": Check.REQUIRED_ADMIN.value}
 """IBM MQ's way to check clients, which believes those that say that they are no administrators."""
 
-CLIENT_CHANNEL: Final = "EVERMQ.SVRCONN"
-"""The channel of clients that name none."""
-
 SYSTEM_CHANNELS: Final[tuple[tuple[str, str, Given], ...]] = (
     ("SYSTEM.AUTO.SVRCONN", "channels that are made when clients ask for them", _NOTHING),
-    (CLIENT_CHANNEL, "clients that name no channel", {"SHARECNV": 999999999, **_LONGEST}),
+    (DEFAULT_CHANNEL, "clients that name no channel", {"SHARECNV": 999999999, **_LONGEST}),
 )
 
 _ANYBODY: Given = {"TYPE": RuleType.ADDRESSMAP.value, "ADDRESS": "*"}
@@ -162,8 +160,8 @@ SYSTEM_RULES: Final[tuple[tuple[str, str, Given], ...]] = (
     ("*", "no administrators", {**_BLOCKED, "USERLIST": "*MQADMIN"}),
     ("SYSTEM.*", "nobody by channels of the system", {**_ANYBODY, "USERSRC": UserSource.NOACCESS.value}),
     ("SYSTEM.ADMIN.SVRCONN", "tools of administrators", _AS_CHANNEL),
-    (CLIENT_CHANNEL, "administrators too", {**_BLOCKED, "USERLIST": "nobody"}),
-    (CLIENT_CHANNEL, "whoever proves who they are", {**_AS_CHANNEL, "CHCKCLNT": Check.REQUIRED.value}),
+    (DEFAULT_CHANNEL, "administrators too", {**_BLOCKED, "USERLIST": "nobody"}),
+    (DEFAULT_CHANNEL, "whoever proves who they are", {**_AS_CHANNEL, "CHCKCLNT": Check.REQUIRED.value}),
 )
 """The channels, the description and the attributes of channel authentication records, the oldest first. The first three
 are IBM MQ's.

@@ -13,6 +13,7 @@ from broker.commands.table.forms import Integer, ListOf, Name, Text, WordChoice
 from broker.commands.table.queues import COUNT, YES_NO
 from broker.commands.table.row import Acts, Attribute, Origin
 from broker.core.security import password_hash
+from broker.core.security.channel_rules import CHECK_WORDS
 from broker.core.security.entities import is_entity
 from broker.core.security.facts import OWN_USERS, Check
 
@@ -137,12 +138,8 @@ AUTHENTICATION_TYPES = {"CRLLDAP": CRLLDAP, "IDPWLDAP": IDPWLDAP, "IDPWOS": IDPW
 _USERS = (IDPWOS, IDPWLDAP)
 _DIRECTORY = (IDPWLDAP,)
 _SERVERS = (CRLLDAP, IDPWLDAP)
-CHECKS = {
-    "NONE": Check.NONE.value,
-    "OPTIONAL": Check.OPTIONAL.value,
-    "REQDADM": Check.REQUIRED_ADMIN.value,
-    "REQUIRED": Check.REQUIRED.value,
-}
+CHECKS = {word: check.value for check, word in CHECK_WORDS.items()}
+_OWN_CHECKS = WordChoice({word: number for word, number in CHECKS.items() if number != Check.AS_Q_MGR})
 
 AUTHINFO = (
     Attribute("AUTHINFO", None, Name(), origin=Origin.NAME),
@@ -157,8 +154,8 @@ AUTHINFO = (
     Attribute("ADOPTCTX", None, YES_NO, 1, types=_USERS),
     Attribute("DESCR", None, Text(64), acts=Acts.PROGRAMS),
     Attribute("CONNAME", None, Text(264), acts=Acts.NO, types=_SERVERS),
-    Attribute("CHCKCLNT", None, WordChoice(CHECKS), Check.REQUIRED.value, types=_USERS),
-    Attribute("CHCKLOCL", None, WordChoice(CHECKS), Check.OPTIONAL.value, types=_USERS),
+    Attribute("CHCKCLNT", None, _OWN_CHECKS, Check.REQUIRED.value, types=_USERS),
+    Attribute("CHCKLOCL", None, _OWN_CHECKS, Check.OPTIONAL.value, types=_USERS),
     Attribute("CLASSGRP", None, Text(128), acts=Acts.NO, types=_DIRECTORY),
     Attribute("CLASSUSR", None, Text(128), acts=Acts.NO, types=_DIRECTORY),
     Attribute("FAILDLAY", None, Integer(0, 60), 1, types=_USERS),

@@ -107,8 +107,8 @@ def text_of(rule: Rule) -> str:
 
 
 CHECK_WORDS: Final = {
-    Check.OPTIONAL: "OPTIONAL",
     Check.NONE: "NONE",
+    Check.OPTIONAL: "OPTIONAL",
     Check.REQUIRED_ADMIN: "REQDADM",
     Check.REQUIRED: "REQUIRED",
     Check.AS_Q_MGR: "ASQMGR",

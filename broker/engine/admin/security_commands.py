@@ -17,6 +17,7 @@ from broker.commands.requests import (
 )
 from broker.commands.table.authority_records import ENTITY_TYPES, RightSet
 from broker.commands.table.channels import CHANNEL_TYPES
+from broker.core.calls.defining import SECURITY_SPACES
 from broker.core.explain.accessing import AskedLine, explain_connect, rule_for
 from broker.core.names.definitions import Define, Together
 from broker.core.security import distinguished_names
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 _CHANNEL_WORDS: Final = {number: word for word, number in CHANNEL_TYPES.items()}
 _ENTITY_WORDS: Final = {number: word for word, number in ENTITY_TYPES.items()}
 
-
-_SPACES: Final = frozenset({"USER", "AUTHREC", "CHLAUTH", "AUTHINFO", "CHANNEL"})
 _OF_Q_MGR: Final = re.compile(r"\b(?:CONNAUTH|CHLAUTH|AUTHOREV|CHLEV|SSLEV|IGQAUT|IGQUSER)\b", re.IGNORECASE)
 
 
@@ -46,7 +45,7 @@ def changes_security(changes: Iterable[Change], text: str) -> bool:
     """True if one of the changes that a command makes is about users, their rights, or who comes in."""
     single = (part for each in changes for part in (each.changes if isinstance(each, Together) else (each,)))
     spaces = {each.definition.space if isinstance(each, Define) else each.space for each in single}
-    return bool(spaces & _SPACES) or ("QMGR" in spaces and _OF_Q_MGR.search(text) is not None)
+    return not spaces.isdisjoint(SECURITY_SPACES) or ("QMGR" in spaces and _OF_Q_MGR.search(text) is not None)
 
 
 class SecurityCommands:

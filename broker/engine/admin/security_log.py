@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from broker.commands.errors import without_secrets
+from broker.commands.judging import COMMAND_STEP
 from broker.core.security.authority import NotAuthorizedError
 from broker.core.security.caller import Caller
 from broker.engine.security.log_rate import LogRate
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from broker.core.security.admission import Admission
     from broker.core.security.partner import Partner
     from broker.mqi.errors import MQError
-
-COMMAND: Final = "command"
-"""The step of a refused command."""
 
 _COMMAND_MAX: Final = 1024
 
@@ -51,7 +49,7 @@ class SecurityLog:
 
     def not_authorized(self, error: NotAuthorizedError) -> None:
         """A call was refused. Of a command that was that is told already."""
-        if error.step == COMMAND:
+        if error.step == COMMAND_STEP:
             return
         self._refused(error)
         if error.call is not None:
@@ -76,7 +74,7 @@ class SecurityLog:
 
     def command_refused(self, error: NotAuthorizedError, command: int, user: str = "") -> None:
         """A command of a user was refused: its number is that of `broker.commands.language.numbers`."""
-        error.step = COMMAND
+        error.step = COMMAND_STEP
         self._refused(error, user)
         self._core.events.command_refused(error.user or user, command, self._clock.time())
         self._perform()

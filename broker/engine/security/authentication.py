@@ -117,8 +117,7 @@ class Authentication:
 
     def posture(self) -> Posture:
         """The settings of the queue manager about who comes in, as they are now."""
-        attributes = self._core.objects.definition.attributes
-        return Posture(str(attributes.get("CONNAUTH", "")), bool(attributes.get("CHLAUTH", 1)), self.trusts)
+        return Posture.of(self._core.objects.definition.attributes, trusts=self.trusts)
 
     # Channels
 

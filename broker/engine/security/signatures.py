@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from joserfc.jwk import JWKRegistry, OctKey
 from joserfc.jws import JWSRegistry, deserialize_compact
 
-from broker.engine.security.token_settings import PUBLIC_KEY_ALGORITHMS, SECRET_KEY_ALGORITHMS
+from broker.config.security import PUBLIC_KEY_ALGORITHMS, SECRET_KEY_ALGORITHMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

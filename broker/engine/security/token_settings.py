@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
+from broker.config.security import PUBLIC_KEY_ALGORITHMS, SECRET_KEY_ALGORITHMS, TOKEN_ALGORITHMS
 from broker.engine.security.key_fetch import check_place
-
-PUBLIC_KEY_ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA")
-SECRET_KEY_ALGORITHMS: Final = ("HS256", "HS384", "HS512")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +31,7 @@ class TokenSettings:
         if not self.algorithms:
             raise ValueError(f"[tokens] algorithms is empty: name some of {', '.join(PUBLIC_KEY_ALGORITHMS)}")
         for name in self.algorithms:
-            if name not in PUBLIC_KEY_ALGORITHMS + SECRET_KEY_ALGORITHMS:
+            if name not in TOKEN_ALGORITHMS:
                 raise ValueError(
                     f"[tokens] algorithms names {name!r}: there are {', '.join(PUBLIC_KEY_ALGORITHMS)}, "
                     f"and with key_file {', '.join(SECRET_KEY_ALGORITHMS)}"

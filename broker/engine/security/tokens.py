@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
 
+from broker.config.security import PUBLIC_KEY_ALGORITHMS
 from broker.core.security.entities import ENTITY_LENGTH, is_entity
 from broker.engine.security.key_fetch import KeysOutOfReachError, fetch, shown
 from broker.engine.security.token_keys import TokenKeys
-from broker.engine.security.token_settings import PUBLIC_KEY_ALGORITHMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
