@@ -38,13 +38,11 @@ def set_rule(request: SetRuleRequest, catalog: Catalog, now: datetime) -> tuple[
     if request.action == "REMOVE":
         return (_without(there, type, given, now),)
     if type in LISTS:
-        return _listed(there, type, request, catalog, now)
+        return _listed(key, there, type, request, catalog, now)
     if there is not None and request.action == "ADD":
         raise errors.rule_exists()
     _check_map(given)
-    if there is None:
-        return (Define(create("CHLAUTH", key, now, **given, **{ORDER: _next_order(catalog)})),)
-    return (Define(create("CHLAUTH", key, now, **given, **{ORDER: there.attributes[ORDER]})),)
+    return (_defined(key, there, given, catalog, now),)
 
 
 def is_meant(choice: RuleChoice, pattern: str, rule: Definition) -> bool:
@@ -66,35 +64,36 @@ def is_shown(keyword: str, rule: Definition, *, briefly: bool) -> bool:
     return not briefly or keyword not in KEY_ATTRIBUTES or attributes.get(keyword) != ""
 
 
+def _rules(catalog: Catalog) -> Iterator[Definition]:
+    return filter(None, (catalog.find("CHLAUTH", name) for name in catalog.names("CHLAUTH")))
+
+
 def _of_profile(type: RuleType, profile: str, catalog: Catalog) -> Iterator[Definition]:
-    for name in catalog.names("CHLAUTH"):
-        rule = catalog.find("CHLAUTH", name)
-        if rule is not None and rule.attributes["CHLAUTH"] == profile and rule.attributes["TYPE"] == type:
+    for rule in _rules(catalog):
+        if rule.attributes["CHLAUTH"] == profile and rule.attributes["TYPE"] == type:
             yield rule
 
 
-def _next_order(catalog: Catalog) -> int:
-    """The order of the newest record."""
-    rules = filter(None, (catalog.find("CHLAUTH", name) for name in catalog.names("CHLAUTH")))
-    return max((int(rule.attributes[ORDER]) for rule in rules), default=0) + 1
+def _defined(key: str, there: Definition | None, given: Attributes, catalog: Catalog, now: datetime) -> Define:
+    """The definition of a record, the youngest of all, or as old as the one that it takes the place of."""
+    if there is None:
+        order: int | str = max((int(rule.attributes[ORDER]) for rule in _rules(catalog)), default=0) + 1
+    else:
+        order = there.attributes[ORDER]
+    return Define(create("CHLAUTH", key, now, **given, **{ORDER: order}))
 
 
 def _listed(
-    there: Definition | None, type: RuleType, request: SetRuleRequest, catalog: Catalog, now: datetime
+    key: str, there: Definition | None, type: RuleType, request: SetRuleRequest, catalog: Catalog, now: datetime
 ) -> tuple[Change, ...]:
     """ADD to the list of a record, or REPLACE it; without its list a record is none."""
     keyword, given = LISTS[type], dict(request.given)
     if request.action == "ADD" and not given.get(keyword):
         raise errors.missing_keyword(f"ACTION(ADD) of TYPE({type.name}) needs {keyword}")
-    if there is not None and not given.get(keyword):
-        return (Delete("CHLAUTH", there.name),)
     if not given.get(keyword):
-        return ()
-    key = rule_key(Rule.of(given))
-    if there is None:
-        return (Define(create("CHLAUTH", key, now, **given, **{ORDER: _next_order(catalog)})),)
-    if request.action == "REPLACE":
-        return (Define(create("CHLAUTH", key, now, **given, **{ORDER: there.attributes[ORDER]})),)
+        return () if there is None else (Delete("CHLAUTH", there.name),)
+    if there is None or request.action == "REPLACE":
+        return (_defined(key, there, given, catalog, now),)
     together = (*words(there.attributes, keyword), *words(given, keyword))
     given[keyword] = ",".join(dict.fromkeys(together))
     TABLE["CHLAUTH"][keyword].form.check(keyword, given[keyword])
