@@ -12,9 +12,7 @@ from broker.commands import errors, judging
 from broker.commands.inquiry import display, display_status
 from broker.commands.language.binder import read
 from broker.commands.requests import (
-    DECISIONS,
     GROUP_REQUESTS,
-    SECURITY_REQUESTS,
     AlterRequest,
     ClearRequest,
     DefineRequest,
@@ -33,17 +31,7 @@ from broker.commands.table.dispositions import OF_OBJECT, PRIVATE, UNSAID, check
 from broker.commands.table.kinds import KINDS
 from broker.commands.table.row import Origin
 from broker.commands.table.structures import DEFAULT
-from broker.core.names.definitions import (
-    COPY,
-    GROUP,
-    GROUP_VERSION,
-    OWN,
-    SHARED,
-    Clear,
-    Define,
-    Definition,
-    Delete,
-)
+from broker.core.names.definitions import COPY, GROUP, GROUP_VERSION, OWN, SHARED, Clear, Define, Definition, Delete
 from broker.core.names.resolution import DIRECTIONS
 from broker.core.security.authority import NotAuthorizedError
 from broker.mqi.constants.objects import MQQDT
@@ -97,9 +85,9 @@ def interpret(
     """
     try:
         begun = begin(text, catalog, now, warned, caller)
-        if isinstance(begun, (CommandOutcome, ScopedRequest, *DECISIONS, *GROUP_REQUESTS, *SECURITY_REQUESTS)):
-            return begun
-        return CommandOutcome(joined([part for part in begun if part is not None]))
+        if isinstance(begun, Parts):
+            return CommandOutcome(joined([part for part in begun if part is not None]))
+        return begun
     except NotAuthorizedError:
         return CommandOutcome(refused(errors.not_authorized()))
 
