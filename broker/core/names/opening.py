@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from broker.mqi.structures import ObjectDescriptor
 
 _SPACES = {MQOT.Q.value: "QUEUE", MQOT.PROCESS.value: "PROCESS", MQOT.Q_MGR.value: "QMGR"}
+_QUEUE = MQOT.Q.value
 _INPUT_AS_Q_DEF = MQOO.INPUT_AS_Q_DEF.value
 _INPUT_EXCLUSIVE = MQOO.INPUT_EXCLUSIVE.value
 _INQUIRE_ONLY = (MQOO.INQUIRE | MQOO.FAIL_IF_QUIESCING).value
@@ -44,12 +45,7 @@ def open_object(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: i
     if space is None:
         raise MQError(MQRC.OBJECT_TYPE_ERROR, f"object_type={od.object_type}: a queue, process or queue manager")
     if space == "QUEUE":
-        if hconn.caller is None:
-            route = objects.route(od.object_name, od.object_q_mgr_name, options)
-        else:
-            names = (od.object_name, od.object_q_mgr_name)
-            with Judgement(hconn, od, options):
-                route = judging.route(objects, hconn.caller, names, options, od.alternate_user_id)
+        route = judged_route(objects, hconn, (od.object_name, od.object_q_mgr_name), options, od.alternate_user_id)
         return open_queue(hconn, od.object_name, route, options, od.selection_string)
     own_name = objects.definition.name
     if od.object_q_mgr_name not in ("", own_name):
@@ -57,11 +53,21 @@ def open_object(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: i
     if od.selection_string:
         raise MQError(MQRC.SELECTOR_INVALID_FOR_TYPE, f"a selector is for queues, not for a {space.lower()}")
     name = own_name if space == "QMGR" else od.object_name
-    with Judgement(hconn, od, options):
+    with Judgement(hconn, (od.object_name, od.object_q_mgr_name), options, int(od.object_type)):
         check_other(objects, hconn.caller, space, name, options, od.alternate_user_id)
     handle = Handle(hconn, space, name, options, None)
     hconn.add(handle)
     return handle
+
+
+def judged_route(objects: Objects, hconn: Hconn, names: tuple[str, str], options: int, alternate_user: str) -> Route:
+    """The way that these two names of MQOD lead, for a program that may open them so. Raises what `Objects.route` does,
+    and NOT_AUTHORIZED (2035).
+    """
+    if hconn.caller is None:
+        return objects.route(*names, options)
+    with Judgement(hconn, names, options):
+        return judging.route(objects, hconn.caller, names, options, alternate_user)
 
 
 def check_other(
@@ -132,26 +138,25 @@ def _admit(handle: Handle, queue: LocalQueue) -> None:
 def judge_known(hconn: Hconn, od: ObjectDescriptor, route: Route, options: int) -> None:
     """Raise NOT_AUTHORIZED (2035) where an open by a way that is known would."""
     if hconn.caller is not None:
-        with Judgement(hconn, od, options):
+        with Judgement(hconn, (od.object_name, od.object_q_mgr_name), options):
             judging.judge(hconn.caller, route, options, od.alternate_user_id)
 
 
 class Judgement:
-    """The judgement of an open: a refusal knows which call it was."""
+    """The judgement of an open of what has these two names in MQOD: a refusal knows which call it was."""
 
-    __slots__ = ("_hconn", "_od", "_options")
+    __slots__ = ("_hconn", "_names", "_object_type", "_options")
 
-    def __init__(self, hconn: Hconn, od: ObjectDescriptor, options: int) -> None:
-        self._hconn, self._od, self._options = hconn, od, options
+    def __init__(self, hconn: Hconn, names: tuple[str, str], options: int, object_type: int = _QUEUE) -> None:
+        self._hconn, self._names, self._options, self._object_type = hconn, names, options, object_type
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, NotAuthorizedError):
-            hconn, od = self._hconn, self._od
-            program, names = (hconn.appl_type, hconn.appl_name), (od.object_name, od.object_q_mgr_name)
-            error.of(RefusedCall("open", *program, int(od.object_type), *names, self._options))
+            program = (self._hconn.appl_type, self._hconn.appl_name)
+            error.of(RefusedCall("open", *program, self._object_type, *self._names, self._options))
 
 
 # Dynamic queues
@@ -169,7 +174,7 @@ def make_dynamic(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: 
         raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"{own_name} has no model queue {od.object_name!r} any more")
     name = dynamic.name_for(od.dynamic_q_name, objects.ids)
     if hconn.caller is not None:
-        with Judgement(hconn, od, options):
+        with Judgement(hconn, (od.object_name, od.object_q_mgr_name), options):
             judging.judge_model(hconn.caller, od.object_name, name, options, od.alternate_user_id)
     if ("QUEUE", name) in objects.definitions:
         raise MQError(MQRC.OBJECT_ALREADY_EXISTS, f"there is a queue {name} already")

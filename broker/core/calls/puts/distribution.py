@@ -18,7 +18,7 @@ from broker.core.calls.puts.put import Put
 from broker.core.calls.puts.putting import check_options
 from broker.core.message import logical_order
 from broker.core.message.headers.mqmde import take_mqmde
-from broker.core.names import judging, opening
+from broker.core.names import opening
 from broker.core.queues.handles import Handle
 from broker.core.queues.unit import Unit
 from broker.core.security.authority import NotAuthorizedError
@@ -28,7 +28,7 @@ from broker.mqi.constants.options import MQOO, MQPMO, MQPMRF
 from broker.mqi.errors import MQError
 from broker.mqi.layouts.packing import PACKED_FIELDS
 from broker.mqi.reasons import MQCC, MQRC
-from broker.mqi.structures import NO_ID, MessageDescriptor, ObjectDescriptor, ResponseRecord
+from broker.mqi.structures import NO_ID, MessageDescriptor, ResponseRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from broker.core.names.routes import Route
     from broker.core.queues.handles import Hconn
     from broker.core.queues.queue import LocalQueue
-    from broker.mqi.structures import ObjectRecord, PutMessageOptions, PutMessageRecord
+    from broker.mqi.structures import ObjectDescriptor, ObjectRecord, PutMessageOptions, PutMessageRecord
 
 Destination: TypeAlias = Handle | MQError
 """An open queue of the list, or why it could not be opened."""
@@ -167,13 +167,7 @@ def _check_descriptor(od: ObjectDescriptor, options: int) -> None:
 def _open(objects: Objects, hconn: Hconn, record: ObjectRecord, options: int, alternate_user: str) -> Destination:
     name = record.object_name
     try:
-        if hconn.caller is None:
-            route = objects.route(name, record.object_q_mgr_name, options)
-        else:
-            names = (name, record.object_q_mgr_name)
-            od = ObjectDescriptor(object_name=name, object_q_mgr_name=record.object_q_mgr_name)
-            with opening.Judgement(hconn, od, options):
-                route = judging.route(objects, hconn.caller, names, options, alternate_user)
+        route = opening.judged_route(objects, hconn, (name, record.object_q_mgr_name), options, alternate_user)
         return opening.enter_queue(hconn, name, route, options)
     except MQError as error:
         return error.with_traceback(None)
