@@ -44,9 +44,9 @@ _CFT_INTEGER, _CFT_STRING, _CFT_EVENT = 3, 4, 7
 Q_MGR_EVENT, _PERFM_EVENT = 44, 45  # MQCMD
 _CFC_LAST = 1
 _CC_WARNING = 1
-APPL_NAME = 3024  # MQCACF_APPL_NAME
+_APPL_NAME = 3024  # MQCACF_APPL_NAME
 NAME_SIZE = 48
-APPL_NAME_SIZE = 28
+_APPL_NAME_SIZE = 28
 
 _Q_FULL = int(MQRC.Q_FULL)
 _INHIBITED = (int(MQRC.GET_INHIBITED), int(MQRC.PUT_INHIBITED))
@@ -161,8 +161,7 @@ class Events:
             parameters = (
                 string_parameter(MQCA.Q_MGR_NAME, self._ids.q_mgr_name, NAME_SIZE),
                 string_parameter(MQCA.Q_NAME, name, NAME_SIZE),
-                integer_parameter(MQIA.APPL_TYPE, hconn.appl_type),
-                string_parameter(APPL_NAME, hconn.appl_name, APPL_NAME_SIZE),
+                *program_parameters(hconn.appl_type, hconn.appl_name),
             )
             self._send(QUEUE_MANAGER_QUEUE, Q_MGR_EVENT, reason, parameters, now)
 
@@ -237,3 +236,11 @@ def string_parameter(parameter: int, text: str, size: int) -> bytes:
     """A string (MQCFST) of `size` characters, a multiple of four as the structure wants it."""
     fixed = _STRING.pack(_CFT_STRING, _STRING.size + size, parameter, UTF_8, size)
     return fixed + encode_characters(text, size)
+
+
+def program_parameters(appl_type: int, appl_name: str) -> tuple[bytes, bytes]:
+    """The program that an event is about."""
+    return (
+        integer_parameter(MQIA.APPL_TYPE, appl_type),
+        string_parameter(_APPL_NAME, appl_name, _APPL_NAME_SIZE),
+    )

@@ -11,19 +11,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.core.events import (
-    APPL_NAME,
-    APPL_NAME_SIZE,
     NAME_SIZE,
     Q_MGR_EVENT,
     QUEUE_MANAGER_QUEUE,
     Events,
     integer_parameter,
+    program_parameters,
     string_parameter,
 )
 from broker.core.security.admission import Lacking
 from broker.core.security.distinguished_names import written
 from broker.core.security.facts import RuleType
-from broker.mqi.constants.attributes import MQCA, MQIA
+from broker.mqi.constants.attributes import MQCA
 from broker.mqi.constants.descriptor import MQAT
 from broker.mqi.constants.objects import MQOT
 from broker.mqi.names import CHANNEL_NAME_LENGTH
@@ -86,8 +85,7 @@ class SecurityEvents(Events):
         name = () if parameter is None else (string_parameter(parameter, call.name, NAME_SIZE),)
         whose = (
             string_parameter(_USER_IDENTIFIER, user, _USER_SIZE),
-            integer_parameter(MQIA.APPL_TYPE, call.appl_type),
-            string_parameter(APPL_NAME, call.appl_name, APPL_NAME_SIZE),
+            *program_parameters(call.appl_type, call.appl_name),
         )
         elsewhere = call.q_mgr_name not in ("", self._ids.q_mgr_name)
         at = (string_parameter(_OBJECT_Q_MGR_NAME, call.q_mgr_name, NAME_SIZE),) if elsewhere else ()
@@ -118,8 +116,7 @@ class SecurityEvents(Events):
         """A user may not connect (type 1)."""
         parameters = (
             string_parameter(_USER_IDENTIFIER, user, _USER_SIZE),
-            integer_parameter(MQIA.APPL_TYPE, MQAT.UNIX.value),
-            string_parameter(APPL_NAME, appl_name, APPL_NAME_SIZE),
+            *program_parameters(MQAT.UNIX.value, appl_name),
         )
         self._tell_authority(_CONN_NOT_AUTHORIZED, parameters, now)
 
@@ -155,8 +152,7 @@ class SecurityEvents(Events):
                 parameters.append(_peer_name(partner))
             parameters.append(string_parameter(_CLIENT_USER_ID, partner.user or partner.asserted, _USER_SIZE))
         if qualifier != _BLOCKED_ADDRESS:
-            parameters.append(integer_parameter(MQIA.APPL_TYPE, MQAT.UNIX.value))
-            parameters.append(string_parameter(APPL_NAME, appl_name, APPL_NAME_SIZE))
+            parameters += program_parameters(MQAT.UNIX.value, appl_name)
         self._tell_of(CHANNEL_QUEUE, _CHANNEL_EVENT, reason, parameters, now)
 
     def _tls(self, admission: Admission, partner: Partner, now: float) -> None:
