@@ -32,6 +32,7 @@ from broker.engine.jobs.slices import Slices
 from broker.engine.journal.afterwards import Afterwards
 from broker.engine.journal.bodies import Bodies
 from broker.engine.journal.journal import Journal
+from broker.engine.security.authentication import Authentication
 from broker.engine.security.login import login
 from broker.engine.tags import LocalTags
 from broker.interface.blocking import OwnConnection
@@ -292,8 +293,8 @@ class QueueManager:
     def figures(self, asking: Conversation | None = None) -> Figures:
         """The queue manager in figures, to be taken down in steps: of queues, those that who asks may display."""
         caller = None if asking is None else asking.hconn.caller
-        parts = partial(part_figures, self.conversations, self.journal, self.bodies, self.store, self.sharing)
-        return Figures(self.core, self.clock, self.config.limits.claim_age, parts, caller)
+        parts = partial(part_figures, self.journal, self.bodies, self.store, self.sharing)
+        return Figures(self.core, self.clock, self.config.limits.claim_age, self.conversations, parts, caller)
 
     def handler_figures(self) -> list[dict[str, Any]]:
         """The figures of the handlers, as `status` has them, without those of every queue."""
@@ -344,7 +345,7 @@ class QueueManager:
         decisions = Decisions(self.context, self.claims, self.sinks)
         self.commands = CommandServer(self.context, self.catalog, decisions, self.config.limits.script_bytes)
         await starting.create_objects(self.store, self.core, self.config, self.clock.time())
-        self.authentication = starting.authentication(
+        self.authentication = Authentication(
             self.config, self.core, self.clock, self.conversations, self.context.jobs.change, self.context.security_log
         )
         self.context.followers.append(self.authentication.changed)

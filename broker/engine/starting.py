@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anyio import CancelScope
 
@@ -18,18 +18,14 @@ from broker.core.message.rows import Rows
 from broker.core.moment import Moment
 from broker.core.names.definitions import Define
 from broker.engine.journal.loading import load_messages
-from broker.engine.security.authentication import Authentication
 from broker.storage.store import StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from broker.clock import Clock
     from broker.config import Config
     from broker.core.names.definitions import Change
-    from broker.engine.admin.security_log import SecurityLog
-    from broker.engine.security.login import LoggedIn
-    from broker.interface.port import Call
     from broker.storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -56,18 +52,6 @@ async def load_core(store: Store, config: Config, clock: Clock, random_bits: Cal
     logger.info("messages loaded name=%s messages=%d", name, count)
     core.start_triggers(clock.monotonic())
     return core
-
-
-def authentication(
-    config: Config,
-    core: Manager,
-    clock: Clock,
-    conversations: Iterable[LoggedIn],
-    change: Callable[[Coroutine[Any, Any, int], Call[int]], None],
-    log: SecurityLog,
-) -> Authentication:
-    """Return what lets users in. Raises what `tokens_of` does."""
-    return Authentication(config, core, clock, conversations, change, log)
 
 
 async def create_objects(store: Store, core: Manager, config: Config, now: float) -> None:

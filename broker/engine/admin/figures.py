@@ -27,12 +27,9 @@ class Reporting(Protocol):
     def figures(self) -> Mapping[str, Any]: ...
 
 
-def part_figures(
-    connections: Sized, journal: Reporting, bodies: Reporting, store: Store, sharing: Reporting | None
-) -> dict[str, Any]:
-    """The figures of the connections and the parts of a queue manager."""
+def part_figures(journal: Reporting, bodies: Reporting, store: Store, sharing: Reporting | None) -> dict[str, Any]:
+    """The figures of the parts of a queue manager."""
     return {
-        "connections": len(connections),
         "journal": journal.figures(),
         "bodies": bodies.figures(),
         "store": store.status(),
@@ -42,7 +39,7 @@ def part_figures(
 
 class Figures:
     """The figures of a queue manager, taken down in steps: of queues, those that `caller` may display. What is deleted
-    meanwhile may not be among them. `parts` returns the figures of its connections and its parts.
+    meanwhile may not be among them. `parts` returns the figures of its parts.
     """
 
     def __init__(
@@ -50,12 +47,14 @@ class Figures:
         core: Manager,
         clock: Clock,
         claim_age: float,
+        connections: Sized,
         parts: Callable[[], dict[str, Any]],
         caller: Caller | None = None,
     ) -> None:
         self._core = core
         self._clock = clock
         self._claim_age = claim_age
+        self._connections = connections
         self._parts = parts
         self._caller = caller
         self._queues: list[dict[str, Any]] = []
@@ -115,16 +114,15 @@ class Figures:
 
     def all(self) -> dict[str, Any]:
         """Return all that has been taken down, with the figures of the queue manager and its parts."""
-        parts = self._parts()
         return {
             "name": self._core.name,
             "quiescing": self._core.quiescing,
-            "connections": parts.pop("connections"),
+            "connections": len(self._connections),
             "queues": self._queues,
             "handlers": self._handlers,
             "consumers": self._consumers,
             "prepared_units": self._units,
-            **parts,
+            **self._parts(),
         }
 
 

@@ -56,7 +56,7 @@ TRUST_ENDED = "the queue manager checks its users from now on: log in"
 
 class Authentication:
     """Lets users in, and out. `followers` are called when the queue manager trusts its own machine no more,
-    `user_followers` with the name of each user that is defined, changed or deleted.
+    `user_followers` with the name of each user that is defined, changed or deleted. Raises what `tokens_of` does.
     """
 
     def __init__(
