@@ -164,8 +164,7 @@ class _Admitting:
         peer = self.authority.user_of(partner.peer)
         self.user = peer or (partner.peer if partner.owner else "")
         self.steps.append(AccessStep("peer credentials", self._line(), f"user {self.user or 'none'}"))
-        if self.verified and checker.adopts:
-            self._becomes(self.verified, f"{self._conn_auth()} ADOPTCTX(YES)", f"verified user {self.verified}")
+        self._adopt()
         owner = partner.owner and not (self.verified and checker.adopts)
         administrator = owner or self.authority.is_administrator(self.user)
         if _asks(checker.check_local, administrator=administrator) and not self.verified:

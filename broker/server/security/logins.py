@@ -7,7 +7,6 @@ verified is answered later, and may be cancelled meanwhile; those behind it wait
 from __future__ import annotations
 
 from collections import deque
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
@@ -68,17 +67,17 @@ class Logins:
         self._scope.cancel()
 
     def _begin(self, connecting: Connecting) -> None:
-        request = self._request(connecting)
         try:
-            if not self._inherits(connecting):
-                login = self._manager.authentication.admit_at_once(request)
-                if login is None:
-                    self.busy = True
-                    self._manager.start_soon(self._verify, connecting, request)
-                    return
+            if self._inherits(connecting):
+                self._converse(connecting, self.proof)
+                return
+            request = self._request(connecting)
+            login = self._manager.authentication.admit_at_once(request)
+            if login is not None:
                 self._let_in(connecting, request, login)
             else:
-                self._converse(connecting, self.proof)
+                self.busy = True
+                self._manager.start_soon(self._verify, connecting, request)
         except Exception as error:
             self._fail(connecting, error)
 
@@ -161,8 +160,7 @@ class Logins:
         if channel is not None:
             port.hconn.limits = port.hconn.limits._replace(max_length=channel.max_length)
         calls.begin(connecting.conversation, port)
-        ends = proof.login.ends
-        left = inf if ends == inf else self._manager.authentication.proofs.seconds_left(proof.login)
+        left = self._manager.authentication.proofs.seconds_left(proof.login)
         connecting.call.set_result(Connected(self._manager.name, left))
         if session.newcomer is not None:
             session.newcomer.logged_in()
