@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from broker.commands import errors
 from broker.commands.table.channels import CHANNEL_NAME, DISTINGUISHED_NAME
-from broker.commands.table.forms import ListOf, Name, Pattern, Text, WordChoice
+from broker.commands.table.forms import ListOf, Name, OwnName, Pattern, Text, WordChoice
 from broker.commands.table.queues import YES_NO
 from broker.commands.table.row import Acts, Attribute, Origin
 from broker.commands.table.users import CHECKS, EntityName
@@ -27,30 +26,15 @@ ORDER: Final = "ORDER"
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelProfile:
+class ChannelProfile(OwnName):
     """The name of a channel, with asterisks for any characters."""
 
-    def read(self, keyword: str, text: str) -> str:
-        """The profile without the blanks at its end."""
-        return text.rstrip(" ")
-
-    def check(self, keyword: str, value: Value) -> None:
-        """Raise CommandError (AMQ8424E) when this is no profile."""
-        if not self.accepts(value):
-            raise errors.bad_name(keyword, str(value), self.syntax)
-
     def accepts(self, value: Value) -> bool:
-        """True if an attribute may have this value."""
         stem = str(value).replace("*", "")
         return len(str(value)) <= CHANNEL_NAME.length and (not stem or is_name(stem))
 
-    def plain(self, value: Value) -> Value:
-        """The profile itself."""
-        return value
-
     @property
     def syntax(self) -> str:
-        """The allowed values in one line."""
         return f"the name of a channel, up to {CHANNEL_NAME.length} characters, with asterisks for any"
 
 

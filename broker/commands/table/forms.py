@@ -8,6 +8,7 @@ errors.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -205,6 +206,34 @@ class Name:
     def syntax(self) -> str:
         """The allowed values in one line."""
         return f"name of {self.length}"
+
+
+class OwnName(ABC):
+    """A name that is none of an object, or blank: `accepts` and `syntax` say what it is."""
+
+    __slots__ = ()
+
+    def read(self, keyword: str, text: str) -> str:
+        """The name without the blanks at its end."""
+        return text.rstrip(" ")
+
+    def check(self, keyword: str, value: Value) -> None:
+        """Raise CommandError (AMQ8424E) when this is no such name."""
+        if not self.accepts(value):
+            raise errors.bad_name(keyword, str(value), self.syntax)
+
+    @abstractmethod
+    def accepts(self, value: Value) -> bool:
+        """True if an attribute may have this value."""
+
+    def plain(self, value: Value) -> Value:
+        """The name itself."""
+        return value
+
+    @property
+    @abstractmethod
+    def syntax(self) -> str:
+        """The allowed values in one line."""
 
 
 @dataclass(frozen=True, slots=True)

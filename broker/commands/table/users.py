@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.commands import errors
-from broker.commands.table.forms import Integer, ListOf, Name, Text, WordChoice
+from broker.commands.table.forms import Integer, ListOf, Name, OwnName, Text, WordChoice
 from broker.commands.table.queues import COUNT, YES_NO
 from broker.commands.table.row import Acts, Attribute, Origin
 from broker.core.security import password_hash
@@ -22,35 +22,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class EntityName:
+class EntityName(OwnName):
     """The name of a user or of a group (security 2.2), or blank. `words` allows a word that stands for users, such as
     *MQADMIN, and *NOACCESS, which is nobody.
     """
 
     words: bool = False
 
-    def read(self, keyword: str, text: str) -> str:
-        """The name without the blanks at its end."""
-        return text.rstrip(" ")
-
-    def check(self, keyword: str, value: Value) -> None:
-        """Raise CommandError (AMQ8424E) when nobody can have this name."""
-        if not self.accepts(value):
-            raise errors.bad_name(keyword, str(value), self.syntax)
-
     def accepts(self, value: Value) -> bool:
-        """True if an attribute may have this value."""
         if not isinstance(value, str):
             return False
         return not value or is_entity(value) or (self.words and _SPECIAL_NAME.fullmatch(value) is not None)
 
-    def plain(self, value: Value) -> Value:
-        """The name itself."""
-        return value
-
     @property
     def syntax(self) -> str:
-        """The allowed values in one line."""
         return "a name of 1 to 12 characters from A-Z a-z 0-9 . _ -"
 
 
