@@ -26,7 +26,7 @@ async def tcp_sockets(host: str, port: int, undo: ExitStack, *, loopback: bool) 
     """Listen on the addresses of a host; `loopback`: on no other than loopback addresses. `undo` closes the sockets.
     Raises StartError.
     """
-    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    where = _joined(host, port)
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM)
         addresses = {info[4][0]: info for info in found}
@@ -134,5 +134,8 @@ def printed(each: socket.socket) -> str:
     name = each.getsockname()
     if isinstance(name, str):
         return name
-    host, port = name[:2]
+    return _joined(*name[:2])
+
+
+def _joined(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
