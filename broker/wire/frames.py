@@ -115,13 +115,10 @@ class Verb(IntEnum):
     # one, which ends when the delivery is settled
     SERIALIZE = 63  # MQCNO options, connection tag -> 0
     AUTHENTICATE = 69  # kind of the secret, secret -> seconds: a later proof of the user of the line, and until it ends
-    EXPLAIN_OPEN = (
-        70  # names of the object and of its queue manager, MQOT, user or "", words of rights with commas -> the
-    )
-    # fields of Access
-    EXPLAIN_CONNECT = (
-        71  # user, address; channel, subject and issuer, each or ""; whether without TLS -> as EXPLAIN_OPEN
-    )
+    EXPLAIN_OPEN = 70  # names of the object and of its queue manager, MQOT, user or "", words of rights with commas
+    # -> the fields of Access
+    EXPLAIN_CONNECT = 71  # user, address; channel, subject and issuer, each or ""; whether without TLS -> as
+    # EXPLAIN_OPEN
     BROWSE_CUTS = 57  # queue name; arrival numbers: after, last; messages, bytes -> the cuts, as those of PIN
 
     TAKEN = 48  # numbers of GETs, GET_MANYs and TAKEs whose answers have reached the program; conversation 0, call 0
