@@ -50,7 +50,7 @@ class Line(asyncio.Protocol):
     """
 
     security = NO_SECURITY_PARAMETERS
-    """What the next CONNECT brings. The others on the line are of the same user, without a secret."""
+    """The security parameters of the next CONNECT. Those behind it are of the same user, without a secret."""
 
     def __init__(self, clock: Clock, where: str, identity: ClientIdentity | None = None) -> None:
         self.loop = asyncio.get_running_loop()
@@ -219,7 +219,7 @@ class Line(asyncio.Protocol):
         return self.request(RemoteConnect, port, Verb.CONNECT, *items)
 
     def expires(self, seconds_left: float) -> None:
-        """What has proved the user ends then, if it ends: see to a fresh one, if one can be had."""
+        """See to a fresh proof of the user before this one ends, if one can be had."""
         if seconds_left < inf and self._identity is not None and self._identity.renewable and self._renewal is None:
             from broker.client.renewal import Renewal
 

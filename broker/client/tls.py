@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TLS:
-    """What `connect("mqs://...")` verifies the queue manager with, and proves itself by: files in PEM.
+    """The files in PEM with which `connect("mqs://...")` verifies the queue manager, and proves itself.
 
     `ca` has the certificates of the authorities that are trusted; without it those of the system are. `certificate` is
     that of the client, with its chain, `key` its private key, which may be in the same file and has no passphrase.

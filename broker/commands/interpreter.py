@@ -236,7 +236,7 @@ def _define(request: DefineRequest, catalog: Catalog, now: datetime, caller: Cal
 
 
 def _own(there: Definition | None) -> Attributes:
-    """What an object keeps when another definition replaces its own."""
+    """Return the attributes that an object keeps when another definition replaces its own."""
     rows = () if there is None else TABLE[there.kind].values()
     return {row.keyword: there.attributes[row.keyword] for row in rows if row.own and there is not None}
 

@@ -193,7 +193,7 @@ def _require(caller: Caller, verb: str, kind: str, name: str, wanted: Right) -> 
 
 
 def _judge_display(request: DisplayRequest | StatusRequest, caller: Caller) -> None:
-    """What is asked for by its name; of the rest the rows are left out (`may_see`, `may_see_row`)."""
+    """Judge a DISPLAY of one name; of a pattern the rows are left out (`may_see`, `may_see_row`)."""
     if isinstance(request, StatusRequest):
         types = [Q] if request.noun == "QSTATUS" else []
     else:

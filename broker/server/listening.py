@@ -48,7 +48,7 @@ def _tcp_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        bound.setblocking(False)  # noqa: FBT003
+        bound.settimeout(0)
         bound.bind(address)
         bound.listen(_BACKLOG)
     except BaseException:
@@ -64,7 +64,7 @@ def unix_socket(config: ListenerConfig, path: Path, undo: ExitStack) -> socket.s
         bound = undo.enter_context(_bound(path))
         undo.callback(_remove_own, path, os.stat(path).st_ino)
         _let_in(path, int(config.unix_mode, 8), config.unix_group)
-        bound.setblocking(False)  # noqa: FBT003
+        bound.settimeout(0)
         bound.listen(_BACKLOG)
     except OSError as error:
         raise StartError(f"cannot listen on {path}: {_plain(error)}") from error

@@ -60,7 +60,7 @@ class Session(asyncio.Protocol):
 
     transport: asyncio.Transport
     line: LineSecurity = UNKNOWN_LINE
-    """What is known of the line itself: address, protocol, certificate."""
+    """The facts about the line itself: address, protocol, certificate."""
     newcomer: Newcomer | None = None
     """The line as it was before its login, where it has to log in."""
 

@@ -81,7 +81,7 @@ _seconds: Final = _only(float)
 
 
 def _connected(items: Frame) -> Connected:
-    """What a later version may add is ignored."""
+    """Ignore what a later version may add."""
     q_mgr_name, *rest = items
     return Connected(_text([q_mgr_name]), _seconds(rest[:1]) if rest else inf)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Brought(NamedTuple):
-    """What a client brings with its CONNECT."""
+    """The fields of a CONNECT."""
 
     user: str
     channel: str = ""

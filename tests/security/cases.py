@@ -8,7 +8,7 @@ from typing import Final
 from tests.case_list import CaseList
 
 CASES: Final = {1: 6, 2: 5, 3: 6, 4: 9, 5: 5, 6: 3, 7: 3, 8: 3, 9: 3, 10: 3, 11: 2}
-"""How many cases each section has: X1.1, X1.2, and so on."""
+"""The number of cases of each section: X1.1, X1.2, and so on."""
 
 LIST: Final = CaseList(
     [f"X{section}.{case}" for section, count in CASES.items() for case in range(1, count + 1)],

@@ -1,4 +1,4 @@
-"""What the event queues and the log are told of users (security 9.2), and that no secret is in them (9.3)."""
+"""Events and log lines about users (security 9.2), and that no secret is in them (9.3)."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ TLS_ERRORS = [
 
 
 async def refuse(it: World, partner: Partner) -> None:
-    """What a login does with the outcome of an admission."""
+    """Tell the outcome of an admission, as a login does."""
     core = it.manager.core
     admission = admit(core.objects.authority, partner, Posture.of(core.objects.definition.attributes, trusts=False))
     log = it.manager.context.security_log

@@ -44,7 +44,7 @@ FORBIDDEN: dict[Verb, tuple[Any, ...]] = {
     Verb.RELEASE_WAITING: ("OTHER", None),
     Verb.SERVE: ("OTHER", list(ServiceOptions())),
 }
-"""What a user may not do who has CONNECT alone."""
+"""Frames that a user who has CONNECT alone may not send."""
 
 
 async def test_x7_2_no_verb_does_anything_for_a_user_without_the_right() -> None:

@@ -117,7 +117,7 @@ OF_THE_HANDLE = {
     Verb.PUT, Verb.PUT_MANY, Verb.GET, Verb.GET_MANY, Verb.INQUIRE, Verb.SET, Verb.CLOSE, Verb.BEGIN, Verb.COMMIT,
     Verb.BACKOUT, Verb.DISCONNECT,
 }  # fmt: skip
-"""What an open handle, or the connection itself, allows; a close that deletes is in `test_opens`."""
+"""Verbs that an open handle, or the connection itself, allows; a close that deletes is in `test_opens`."""
 
 OF_THE_CONNECTION = {
     Verb.TAKE,
@@ -128,7 +128,7 @@ OF_THE_CONNECTION = {
     Verb.TRIGGER_WAIT,
     Verb.AUTHENTICATE,
 }
-"""What is numbered for each connection, or needs CONNECT alone."""
+"""Verbs about things that are numbered for each connection, or that need CONNECT alone."""
 
 ELSEWHERE = {
     Verb.CONNECT, Verb.PUT1, Verb.TRIGGER_PENDING, Verb.BACKUP, Verb.AUTHENTICATE, Verb.EXPLAIN_OPEN,

@@ -84,7 +84,7 @@ class Settings(NamedTuple):
 
     @property
     def identity(self) -> dict[str, str]:
-        """What the command line says of who connects."""
+        """Return who connects, as far as the command line says."""
         given = {"user": self.user, "channel": self.channel, "ca": self.ca, "cert": self.cert, "key": self.cert_key}
         return {name: value for name, value in given.items() if value}
 

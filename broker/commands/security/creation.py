@@ -1,4 +1,4 @@
-"""What comes with a new object in its transaction: the rights of who creates it, and with the first user the check."""
+"""The creation of an object, with the rights of who creates it; with the first user begins the check of users."""
 
 from __future__ import annotations
 

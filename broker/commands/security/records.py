@@ -171,7 +171,7 @@ def _with(record: Definition, rights: Right) -> Definition:
 
 
 def _warnings(request: SetRecordsRequest, profile: str, catalog: Catalog) -> list[str]:
-    """What the reply says beside its being done."""
+    """Return the warnings of the reply."""
     word = _WORDS[request.object_type]
     lines = []
     if word in NOT_JUDGED:

@@ -88,7 +88,7 @@ CHLAUTH = (
 )
 
 KEY_ATTRIBUTES: Final = ("ADDRESS", "SSLPEER", "SSLCERTI", "CLNTUSER", "QMNAME")
-"""What tells the records of a profile and a type from one another."""
+"""The attributes that tell the records of a profile and a type from one another."""
 
 LISTS: Final = {RuleType.BLOCKUSER: "USERLIST", RuleType.BLOCKADDR: "ADDRLIST"}
 
@@ -98,9 +98,9 @@ ABOUT: Final = {
     RuleType.USERMAP: "CLNTUSER",
     RuleType.QMGRMAP: "QMNAME",
 }
-"""What a record of the type must name."""
+"""The attribute that a record of the type must have."""
 
 WHICH: Final = ("CHLAUTH", "TYPE")
 
 BRIEF: Final = (*WHICH, *KEY_ATTRIBUTES, *LISTS.values(), "USERSRC", "MCAUSER")
-"""What DISPLAY shows of a record unless it is asked for more."""
+"""The attributes that DISPLAY shows of a record unless it is asked for more."""

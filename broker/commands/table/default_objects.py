@@ -184,7 +184,7 @@ def default_objects(now: datetime, *, durable: bool) -> list[Definition]:
 
 
 def _of_template(kind: str, *, durable: bool) -> Given:
-    """What a default object has that is not the kind's factory setting."""
+    """Return the attributes of a default object that are not the kind's factory settings."""
     if kind == "AUTHINFO":
         return _NOTHING if durable else ASSERTED
     return _PERSISTENT if durable and kind in DURABLE_KINDS else _NOTHING

@@ -55,7 +55,7 @@ _OF_PUT1 = (
 )
 
 AUTOMATIC_PREFIX = "AMQ."
-"""What the names of dynamic queues begin with that their users did not choose."""
+"""The beginning of names of dynamic queues that their users did not choose."""
 
 _SPACE_TYPES = {"QUEUE": MQOT.Q.value, "PROCESS": MQOT.PROCESS.value}
 

@@ -50,7 +50,7 @@ class UserSource(IntEnum):
 
 
 class Check(IntEnum):
-    """How much a client has to prove: CHCKCLNT and CHCKLOCL (MQCHK)."""
+    """The check that a client has to pass: CHCKCLNT and CHCKLOCL (MQCHK)."""
 
     OPTIONAL = 0
     NONE = 1

@@ -14,7 +14,7 @@ DEFAULT_CHANNEL = "EVERMQ.SVRCONN"
 
 
 class Proof(Enum):
-    """What a partner has shown to be the user that it says it is."""
+    """The proof that a partner is the user that it says it is."""
 
     NONE = "nothing"
     PASSWORD_GIVEN = "a password, not verified yet"

@@ -1,4 +1,4 @@
-"""What the log and the event queues are told of users: who came in, who was refused and by which rule, who changed what
+"""The security log, and the events that go with it: who came in, who was refused and by which rule, who changed what
 (security 9.2).
 
 A line begins with a word that stays the same, its `event`. Of one origin there are ten lines a second at most; what is

@@ -99,7 +99,7 @@ class Credentials:
         return CredentialOutcome(user, Proof.TOKEN, ends)
 
     def verifier(self) -> PasswordVerifier:
-        """What verifies passwords, made for the first one."""
+        """Return the verifier of passwords, which is made for the first one."""
         if self._passwords is None:
             from broker.engine.security.verifier import PasswordVerifier
 

@@ -1,4 +1,4 @@
-"""What a program brings to come in, and the login that it is given (security 4)."""
+"""The request of a program to come in, and the login that it is given (security 4)."""
 
 from __future__ import annotations
 

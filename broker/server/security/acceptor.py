@@ -114,7 +114,7 @@ class Acceptor:
                 logger.error("no client accepted: %s; the next try is in %g s", error.strerror, PAUSE_SECONDS)
                 self._pause(listening, PAUSE_SECONDS)
                 return
-            accepted.setblocking(False)  # noqa: FBT003
+            accepted.settimeout(0)
             self._take(accepted, address_of(peer), tls=listening.tls)
         self._at_once = min(self._at_once * 2, AT_ONCE_MAX)
 

@@ -133,7 +133,7 @@ class Certificates:
 
 
 def _look_at(path: Path) -> tuple[int, ...]:
-    """What a change of a file, or of a link to it, changes."""
+    """Return figures that differ when a file, or a link to it, has changed."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""What changes of security mean for the lines that are there: some end, some are read more slowly (security 1.3, 4)."""
+"""The consequences of changes of security for lines: some end, some are read more slowly (security 1.3, 4)."""
 
 from __future__ import annotations
 

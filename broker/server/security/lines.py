@@ -18,7 +18,7 @@ LOCAL = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineSecurity:
-    """What is known of a line before anybody has logged in on it.
+    """The facts about a line before anybody has logged in on it.
 
     `address` is the client's, without port; of IPv4 also where IPv6 brings it. `protocol` and `cipher` are the names
     that OpenSSL has for them, such as "TLSv1.3", both empty without TLS. `uid` is the number of the user whose process

@@ -108,7 +108,7 @@ class Place:
 
 
 class PlaceChanges:
-    """What has to happen outside: lines that begin their handshake or login, and lines that are closed."""
+    """The lines that begin their handshake or login, and those that are closed: whoever asks does that."""
 
     def __init__(self) -> None:
         self.begun: list[Place] = []

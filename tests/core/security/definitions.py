@@ -60,7 +60,7 @@ class Definitions:
         return name
 
     def defaults(self) -> None:
-        """What a new queue manager has (security 2.5)."""
+        """Return the definitions that a new queue manager has (security 2.5)."""
         self.auth_info(CHCKCLNT=Check.REQUIRED.value)
         for name in ("SYSTEM.DEF.SVRCONN", "SYSTEM.ADMIN.SVRCONN", "EVERMQ.SVRCONN"):
             self.channel(name)

@@ -35,7 +35,7 @@ PARTNERS = [
 
 
 def entered(made: Definitions, posture: Posture, partner: Partner) -> str | None:
-    """What a login does: the user that is in, None if it is refused."""
+    """Return the user that is in after a login, None if it is refused."""
     user = made.made.get(("USER", partner.user), {})
     if not user.get("PASSWORD"):
         partner = partner._replace(proof=Proof.NONE)

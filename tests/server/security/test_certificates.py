@@ -84,7 +84,7 @@ WRONG = [
     (without_issuer, "[tls] ca: {folder}/ca.pem has no certificates in PEM"),
     (of_a_password, "[tls] key: {folder}/server.key has a password: name its file, key_password_file"),
 ]
-"""What is wrong, and what is said about it."""
+"""The faults of files, and the texts about them."""
 
 
 @pytest.mark.parametrize(("spoil", "said"), WRONG, ids=[spoil.__name__ for spoil, _ in WRONG])
