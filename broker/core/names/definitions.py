@@ -71,6 +71,11 @@ class Define:
         """The name of what is defined."""
         return self.definition.name
 
+    @property
+    def space(self) -> str:
+        """The name space of what is defined."""
+        return self.definition.space
+
 
 @dataclass(frozen=True, slots=True)
 class Delete:
@@ -110,3 +115,8 @@ class Together:
 
 SingleChange: TypeAlias = Define | Delete | Clear
 Change: TypeAlias = SingleChange | Together
+
+
+def single_changes(change: Change) -> tuple[SingleChange, ...]:
+    """Return the changes of which one consists."""
+    return change.changes if isinstance(change, Together) else (change,)

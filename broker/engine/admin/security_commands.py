@@ -19,7 +19,7 @@ from broker.commands.table.authority_records import ENTITY_TYPES, RightSet
 from broker.commands.table.channels import CHANNEL_TYPES
 from broker.core.calls.defining import SECURITY_SPACES
 from broker.core.explain.accessing import AskedLine, explain_connect, rule_for
-from broker.core.names.definitions import Define, Together
+from broker.core.names.definitions import single_changes
 from broker.core.security import distinguished_names
 from broker.core.security.facts import SELF, SERVER_CONNECTION, Principal
 from broker.core.security.partner import Posture
@@ -43,8 +43,7 @@ _OF_Q_MGR: Final = re.compile(r"\b(?:CONNAUTH|CHLAUTH|AUTHOREV|CHLEV|SSLEV|IGQAU
 
 def changes_security(changes: Iterable[Change], text: str) -> bool:
     """True if one of the changes that a command makes is about users, their rights, or who comes in."""
-    single = (part for each in changes for part in (each.changes if isinstance(each, Together) else (each,)))
-    spaces = {each.definition.space if isinstance(each, Define) else each.space for each in single}
+    spaces = {each.space for change in changes for each in single_changes(change)}
     return not spaces.isdisjoint(SECURITY_SPACES) or ("QMGR" in spaces and _OF_Q_MGR.search(text) is not None)
 
 

@@ -18,7 +18,7 @@ from weakref import WeakSet
 
 import anyio
 
-from broker.core.names.definitions import Define, Delete, Together
+from broker.core.names.definitions import Delete, single_changes
 from broker.core.security.admission import Lacking, admit, is_trusted
 from broker.core.security.authority import NotAuthorizedError
 from broker.core.security.channel_rules import address_block
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.config import Config
     from broker.core.manager import Manager
-    from broker.core.names.definitions import Change, SingleChange
+    from broker.core.names.definitions import Change
     from broker.core.security.admission import Admission
     from broker.core.security.facts import Channel, User
     from broker.engine.admin.security_log import SecurityLog
@@ -293,8 +293,8 @@ class Authentication:
 
     def changed(self, change: Change) -> None:
         """A change of definitions has taken effect, and is not answered yet."""
-        for each in change.changes if isinstance(change, Together) else (change,):
-            if _space(each) == "USER":
+        for each in single_changes(change):
+            if each.space == "USER":
                 self._user_changed(each.name, deleted=isinstance(each, Delete))
         trusted, self._trusted = self._trusted, self.trusts
         if trusted and not self._trusted:
@@ -322,7 +322,3 @@ class Authentication:
             caller = conversation.hconn.caller
             if caller is not None and caller.user == user:
                 yield conversation
-
-
-def _space(change: SingleChange) -> str:
-    return change.definition.space if isinstance(change, Define) else change.space
