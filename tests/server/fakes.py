@@ -102,8 +102,18 @@ class FakePort:
         self.breaks += 1
 
 
+class FakeProofs:
+    """Holds for ever."""
+
+    def seconds_left(self, login: Login) -> float:
+        return inf
+
+
 class FakeAuthentication:
     """Believes everybody."""
+
+    def __init__(self) -> None:
+        self.proofs = FakeProofs()
 
     def admit_at_once(self, request: LoginRequest) -> Login:
         return Login(request.user, owner=True, trusted=True)
