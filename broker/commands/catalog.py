@@ -38,8 +38,10 @@ class Catalog(Protocol):
     def users(self) -> Mapping[str, User]:
         """The users, by their names."""
 
-    def records(self, object_type: int, profile: str) -> Mapping[str, Definition]:
-        """The authority records of a type of object (MQOT) and a profile, by their keys."""
+    def records(self, object_type: int, profile: str, place: int = OWN) -> Mapping[str, Definition]:
+        """The authority records of a type of object (MQOT) and a profile, by their keys: the queue manager's own, or
+        with SHARED those of the group.
+        """
 
     def status(self, definition: Definition) -> Mapping[str, int | str]:
         """Return the figures of an object while the queue manager runs; empty for what counts nothing, and zeroes may

@@ -110,14 +110,12 @@ def _chosen(
 ) -> Iterator[Definition | None]:
     """The authority records, or the channel authentication records, that are meant; None for each of the others."""
     for name in catalog.names(request.noun):
-        definition = catalog.find(request.noun, name)
-        if definition is None:
-            continue
-        if isinstance(choice, RecordChoice):
-            meant = records.is_meant(choice, definition, catalog)
-        else:
-            meant = rules.is_meant(choice, request.pattern, definition)
-        yield definition if meant else None
+        for definition in of_name(request.noun, name, catalog):
+            if isinstance(choice, RecordChoice):
+                meant = records.is_meant(choice, definition, catalog)
+            else:
+                meant = rules.is_meant(choice, request.pattern, definition)
+            yield definition if meant and meets(request.disposition, definition.disposition) else None
 
 
 def _named_in(space: str, request: DisplayRequest, catalog: Catalog) -> Iterator[Definition | None]:
@@ -155,6 +153,8 @@ def _is_shown(request: DisplayRequest, definition: Definition, row: Attribute, n
     """True if the attribute is one of those asked for, or tells which object this is."""
     if definition.kind == "CHLAUTH":
         briefly = not (request.everything or request.keywords)
+        if row.keyword == "QSGDISP" and definition.shared and briefly:
+            return True
         wanted = request.everything or row.keyword in (*WHICH, *named) or (briefly and row.keyword in BRIEF)
         return wanted and rules.is_shown(row.keyword, definition, briefly=briefly)
     if definition.kind == "AUTHREC":

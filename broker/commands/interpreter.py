@@ -27,7 +27,16 @@ from broker.commands.requests import (
 from broker.commands.security import entities, records, rules
 from broker.commands.security.creation import created
 from broker.commands.table.attributes import TABLE, altered, create, not_acted_on, rows_of, type_of
-from broker.commands.table.dispositions import OF_OBJECT, PRIVATE, UNSAID, check_group, existing, of_name, place_of
+from broker.commands.table.dispositions import (
+    OF_OBJECT,
+    PRIVATE,
+    UNSAID,
+    check_group,
+    existing,
+    occupant,
+    of_name,
+    place_of,
+)
 from broker.commands.table.kinds import KINDS
 from broker.commands.table.row import Origin
 from broker.commands.table.structures import DEFAULT
@@ -109,7 +118,6 @@ def begin(
         request = read(text)
         if isinstance(request, ScopedRequest):
             if not here and _is_sent(request, catalog):
-                judging.judge_scope(request, caller)
                 return request
             request = _own_of(request.request) if here else request.request
         judging.judge(request, catalog, caller)
@@ -130,9 +138,9 @@ def _begin(
             return _delete(request, catalog)
         case SetRecordsRequest():
             changes, doubts = records.set_records(request, catalog)
-            return _told(_done("AMQ8862I", "authority record set", changes), doubts, warned)
+            return _told(_done("AMQ8862I", "authority record set", *changes), doubts, warned)
         case DeleteRecordsRequest():
-            return _done("AMQ8863I", "authority record deleted", records.delete_records(request, catalog))
+            return _done("AMQ8863I", "authority record deleted", *records.delete_records(request, catalog))
         case SetRuleRequest():
             done = _done("AMQ8877I", "channel authentication record set", *rules.set_rule(request, catalog, now))
             return _told(done, not_acted_on("CHLAUTH", request.given), warned)
@@ -206,13 +214,12 @@ def _done(code: str, what: str, *changes: Change) -> CommandOutcome:
 def _define(request: DefineRequest, catalog: Catalog, now: datetime, caller: Caller | None) -> CommandOutcome:
     kind, disposition = KINDS[request.kind], request.disposition
     check_group(request.kind, disposition, catalog)
-    there = catalog.find(kind.space, request.name, place_of(request.kind, disposition))
-    if there is not None and not request.replace:
-        raise errors.already_exists()
+    there = occupant(request.kind, request.name, disposition, catalog)
+    other = there is not None and "QSGDISP" in TABLE[request.kind] and there.disposition != disposition
+    if there is not None and (other or not request.replace):
+        raise errors.already_exists(f"It has QSGDISP({_word(there.disposition)})" if other else "")
     if there is not None and there.kind != request.kind:
         raise errors.different_type()
-    if there is not None and "QSGDISP" in TABLE[request.kind] and there.disposition != disposition:
-        raise errors.already_exists(f"It has QSGDISP({_word(there.disposition)})")
     type = _type(request)
     if there is not None and type_of(request.kind, there.attributes) != type:
         raise errors.different_type()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.commands import errors
 from broker.commands.requests import (
     AlterRequest,
     BackUpRequest,
@@ -36,10 +35,12 @@ from broker.commands.requests import (
     StatusRequest,
     StopChannelRequest,
 )
+from broker.commands.security.records import are_shared
+from broker.commands.security.rules import changes_shared
 from broker.commands.table.authority_records import TYPE_OF_SPACE
-from broker.commands.table.dispositions import of_name, place_of
+from broker.commands.table.dispositions import meant, of_name, place_of
 from broker.commands.table.kinds import KINDS, SHOWN
-from broker.core.names.definitions import COPY, SHARED
+from broker.core.names.definitions import COPY, GROUP, SHARED
 from broker.core.names.sharing_group import TRANSMISSION_QUEUE, uses_igq
 from broker.core.security.rights import Q, Right
 from broker.mqi.constants.attribute_values import MQUS
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from broker.commands.catalog import Catalog
-    from broker.commands.requests import Request, ScopedRequest
+    from broker.commands.requests import Request
     from broker.core.names.definitions import Attributes, Definition
     from broker.core.security.caller import Caller
 
@@ -97,6 +98,8 @@ def judge(request: Request, catalog: Catalog, caller: Caller | None) -> None:
     if caller is None:
         return
     caller.require_enabled(COMMAND_STEP)
+    if catalog.group_name and _is_of_group(request, catalog):
+        caller = caller.of_group
     wanted = _OF_MANAGER.get(type(request))
     if wanted is not None:
         caller.require_manager(wanted, COMMAND_STEP)
@@ -123,12 +126,20 @@ def judge(request: Request, catalog: Catalog, caller: Caller | None) -> None:
             raise AssertionError(f"{type(request).__name__} is judged by nothing")
 
 
-def judge_scope(request: ScopedRequest, caller: Caller | None) -> None:
-    """Raise CommandError for a user whose command is meant for other members: they would not know whose it is."""
-    if caller is not None:
-        raise errors.conflict(
-            f"CMDSCOPE({request.scope}) does not take the rights of {caller.user} along: connect to each member"
-        )
+def _is_of_group(request: Request, catalog: Catalog) -> bool:
+    """True if a request changes what belongs to the group: what the group shares alone says who may do that."""
+    match request:
+        case SetRecordsRequest() | DeleteRecordsRequest():
+            return are_shared(request, catalog)
+        case SetRuleRequest():
+            return changes_shared(request, catalog)
+        case BackUpRequest() | FailRequest() | RecoverRequest():
+            return True
+        case DefineRequest(kind, _, disposition=disposition):
+            return place_of(kind, disposition) in (SHARED, GROUP)
+        case AlterRequest(kind, name, disposition=asked) | DeleteRequest(kind, name, disposition=asked):
+            return kind != "QMGR" and meant(kind, name, asked, catalog) in (SHARED, GROUP)
+    return False
 
 
 def judge_directions(

@@ -161,6 +161,7 @@ class SetRecordsRequest:
     added: tuple[str, ...]
     removed: tuple[str, ...]
     service_component: bool = False
+    disposition: int = UNSAID
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,7 @@ class DeleteRecordsRequest:
     profile: str
     object_type: int
     entities: tuple[Entity, ...]
+    disposition: int = UNSAID
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +180,7 @@ class SetRuleRequest:
 
     action: str
     given: Attributes
+    disposition: int = UNSAID
 
 
 @dataclass(frozen=True, slots=True)

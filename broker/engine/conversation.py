@@ -244,6 +244,8 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
             self.call_order.change(call, slow_calls.open_model(self, call, descriptor, options))
         elif self.context.sharing is not None and self.core.opens_shared(descriptor, options):
             self.context.sharing.handles.open(self, call, descriptor, options)
+        elif descriptor.records and self.hconn.caller is not None and self.context.sharing is not None:
+            self.call_order.change(call, slow_calls.open_list(self, call, descriptor, options))
         else:
             call.set_result(opened(self.open_handle(descriptor, options), self.core.name))
 

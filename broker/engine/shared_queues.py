@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from broker.core.explain.explaining import ExplainSelection
     from broker.core.message.entry import Entry
     from broker.core.message.rows import Rows
-    from broker.core.names.definitions import SingleChange
+    from broker.core.names.definitions import Change
     from broker.core.names.routes import Route
     from broker.core.prepared.publishing import PublishedUnit
     from broker.core.prepared.staging import StagedPiece
@@ -61,13 +61,14 @@ GroupWork: TypeAlias = "Callable[[], Coroutine[Any, Any, T]]"
 class PutStep(NamedTuple):
     """A put, to be made in the core when its time has come: `make` gives the answer, and the implicit unit of one
     outside syncpoint. It may be made more than once, each time from the same state, as long as `handle` leads where it
-    led. `put` says more of one message for one queue.
+    led. `put` says more of one message for one queue. `judge` may raise NOT_AUTHORIZED (2035), each time before it.
     """
 
     make: Callable[[], tuple[Any, Unit | None]]
     options: PutMessageOptions
     handle: Handle | None = None
     put: Put | None = None
+    judge: Callable[[], None] | None = None
 
 
 class GroupError(Exception):
@@ -189,11 +190,11 @@ class SharedTags(Protocol):
 class SharedRepository(Protocol):
     """Definitions that the group has together."""
 
-    def owns(self, change: SingleChange) -> bool:
-        """True if a change is one of the shared repository: of an object with QSGDISP(SHARED) or (GROUP)."""
-
-    def change(self, change: SingleChange, then: Done) -> None:
+    def change(self, change: Change, then: Done) -> None:
         """Make a change in the shared repository, and let it take effect on this member; then tell the outcome."""
+
+    async def secure(self) -> None:
+        """Know users and rights as the group has them now, to judge by them. Raises CF_NOT_AVAILABLE (2345)."""
 
     async def look_up(self) -> None:
         """Take over what other members have defined until now."""
@@ -308,8 +309,8 @@ class SharedExplaining(Protocol):
 class SharedCommands(Protocol):
     """Commands that need the group."""
 
-    async def carry_out(self, request: ScopedRequest | GroupRequest) -> Sequence[CommandReply]:
-        """Carry out a command that is for the group, or for members of it; return the replies."""
+    async def carry_out(self, request: ScopedRequest | GroupRequest, user: str | None) -> Sequence[CommandReply]:
+        """Carry out a command for the group, or for members of it, who judge its `user` if it has one; the replies."""
 
 
 class SharedQueues(Protocol):
@@ -325,9 +326,7 @@ class SharedQueues(Protocol):
         """
 
     async def run(self) -> None:
-        """The member's own tasks: leases, notifications, waiting getters, recovery of peers, the intra-group queuing
-        agent. Started beside the journal; returns when `stop` was called.
-        """
+        """The member's own tasks, such as leases and the recovery of peers; returns when `stop` was called."""
 
     def stop(self) -> None:
         """The queue manager ends: nothing more is begun."""

@@ -11,12 +11,11 @@ from anyio import CancelScope
 from broker.commands.table.attributes import create
 from broker.commands.table.default_objects import default_objects
 from broker.config import DURABLE
-from broker.core.calls.defining import SECURITY_SPACES
 from broker.core.identifiers import INSTANCE_BITS
 from broker.core.manager import INSTANCE, Manager
 from broker.core.message.rows import Rows
 from broker.core.moment import Moment
-from broker.core.names.definitions import Define
+from broker.core.names.definitions import SECURITY_SPACES, Define
 from broker.engine.journal.loading import load_messages
 from broker.storage.store import StoreFailedError, StoreFullError, StoreUnusableError
 

@@ -54,6 +54,8 @@ def test_users_of_a_stopped_queue_manager(evermq: Callable[..., Result], made: P
         "carol", "ENABLED", "NONE",
     ]  # fmt: skip
     assert [user(*words).exit_code for words in (("enable", "bob"), ("password", "carol", *password))] == [0, 0]
+    shared = user("add", "dave", "--no-password", "--shared")
+    assert (shared.exit_code, "QSGDISP(SHARED) needs a queue-sharing group" in shared.stderr) == (10, True)
     assert user("remove", "bob").exit_code == 0
     assert (user("remove", "bob").exit_code, "AMQ8147E" in user("remove", "bob").stderr) == (10, True)
 

@@ -51,12 +51,15 @@ class Manager:
 
     @property
     def users(self) -> dict[str, User]:
-        users = ((name, each) for (space, name), each in self.objects.items() if space == "USER")
+        shared = {key[1:]: each for key, each in self.of_group.items() if key[0] == SHARED}
+        users = ((name, each) for (space, name), each in {**self.objects, **shared}.items() if space == "USER")
         return {name: User.of(name, each.attributes) for name, each in users}
 
-    def records(self, object_type: int, profile: str) -> dict[str, Definition]:
+    def records(self, object_type: int, profile: str, place: int = OWN) -> dict[str, Definition]:
         about = {"OBJTYPE": object_type, "PROFILE": profile}
-        found = ((name, each) for (space, name), each in self.objects.items() if space == "AUTHREC")
+        shared = {key[1:]: each for key, each in self.of_group.items() if key[0] == SHARED}
+        known = shared if place == SHARED else self.objects
+        found = ((name, each) for (space, name), each in known.items() if space == "AUTHREC")
         return {name: each for name, each in found if about.items() <= each.attributes.items()}
 
     def status(self, definition: Definition) -> dict[str, int | str]:

@@ -6,7 +6,7 @@ import pytest
 
 from broker.commands.requests import EntityRightsRequest
 from broker.commands.security.records import record_of_creator
-from broker.core.names.definitions import Define, Delete, Together
+from broker.core.names.definitions import Define, Definition, Delete, Together
 from broker.core.security.facts import AuthorityRecord, Principal
 from broker.core.security.rights import Right, all_of
 from broker.mqi.constants.objects import MQOT
@@ -196,10 +196,10 @@ def test_delete_takes_the_records_of_that_exact_name_along(manager: Manager) -> 
 
 def test_who_creates_an_object_may_do_everything_with_it(manager: Manager) -> None:
     manager.run("SET AUTHREC PROFILE(Q) OBJTYPE(QUEUE) PRINCIPAL('a') AUTHADD(CRT)")
-    made = record_of_creator("QUEUE", "Q", "a", manager)
+    made = record_of_creator(Definition("QLOCAL", "Q", {}), "a", manager)
     assert made is not None
     assert AuthorityRecord.of(made.definition.attributes).rights == all_of(Q) | Right.CRT
-    assert record_of_creator("USER", "b", "a", manager) is None
+    assert record_of_creator(Definition("USER", "b", {}), "a", manager) is None
 
 
 def test_entauth_is_a_question_for_the_judge(manager: Manager) -> None:

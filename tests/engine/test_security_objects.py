@@ -9,7 +9,7 @@ import pytest
 
 from broker import QueueManager
 from broker.commands.security.records import record_of_creator
-from broker.core.names.definitions import Together
+from broker.core.names.definitions import OWN, Definition, Together
 from broker.core.security.rights import Right
 from broker.engine.jobs.awaits import Changed
 from broker.mqi.constants.objects import MQOT
@@ -83,13 +83,13 @@ async def test_a_record_and_its_object_are_one_transaction() -> None:
         (reply,) = await connection.mqsc(
             "SET AUTHREC PROFILE(X) OBJTYPE(QUEUE) PRINCIPAL('a','b') GROUP('g') AUTHADD(PUT)"
         )
-        assert (reply.ok, len(manager.core.objects.records[Q, "X"])) == (True, 3)
+        assert (reply.ok, len(manager.core.objects.records[OWN, Q, "X"])) == (True, 3)
 
 
 async def test_the_record_of_a_creator_is_made_with_the_object() -> None:
     store = MemoryStore()
     async with opened(store) as manager, manager.connect() as connection:
-        record = record_of_creator("QUEUE", "X", "a", manager.catalog)
+        record = record_of_creator(Definition("QLOCAL", "X", {}), "a", manager.catalog)
         assert record is not None
         core = manager.core
         frozen, rows = core.freeze(Together((record,)))

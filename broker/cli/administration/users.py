@@ -58,11 +58,15 @@ def _about(command: Command) -> Command:
 @_name
 @click.option("--groups", default="", metavar="G,...", help="The groups that it is in; mqm: an administrator.")
 @click.option("--no-password", is_flag=True, help="It proves itself otherwise: by a certificate, a token, the socket.")
+@click.option("--shared", is_flag=True, help="It is a user at each member of the queue-sharing group.")
 @_file
 @_about
-def add(name: str, *, groups: str, no_password: bool, password_file: str | None, url: str, data: str | None) -> None:
+def add(
+    name: str, *, groups: str, no_password: bool, shared: bool, password_file: str | None, url: str, data: str | None
+) -> None:
     """Define the user NAME, with a password that is asked for."""
     given = f" GROUPS({_quoted(groups.split(','))})" if groups else ""
+    given += " QSGDISP(SHARED)" if shared else ""
     if not no_password:
         given += f" PASSWORD('{asked_hash(name, password_file)}')"
     _do(url, data, partial(define, name, given))

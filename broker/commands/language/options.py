@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.commands.table.authority_records import OBJECT_TYPES, RightWord
 from broker.commands.table.channel_rules import RULE_TYPES
 from broker.commands.table.channels import CHANNEL_TYPES, CLIENT
-from broker.commands.table.dispositions import OF_OBJECT, TO_ALTER, TO_CLEAR
+from broker.commands.table.dispositions import OF_OBJECT, OF_SECURITY, TO_ALTER, TO_CLEAR
 from broker.commands.table.forms import ListOf, Name, Text, WordChoice
 from broker.commands.table.users import AUTHENTICATION_TYPES, EntityName
 from broker.core.names.definitions import QUEUE_KINDS
@@ -36,6 +36,8 @@ DEFINE_STRUCTURE_OPTIONS = {
 DISPOSITION_OPTION = {"QSGDISP": CommandOption("QSGDISP", form=OF_OBJECT)}
 ALTER_DISPOSITION_OPTION = {"QSGDISP": CommandOption("QSGDISP", form=TO_ALTER)}
 DEFINE_OPTIONS = {**DEFINE_STRUCTURE_OPTIONS, **DISPOSITION_OPTION}
+_SECURITY_DISPOSITION = {"QSGDISP": CommandOption("QSGDISP", form=OF_SECURITY)}
+_DEFINE_SECURITY_OPTIONS = {**DEFINE_STRUCTURE_OPTIONS, **_SECURITY_DISPOSITION}
 ACTION_OPTION = {"ACTION": CommandOption("ACTION", form=WordChoice({"BACKOUT": 0, "COMMIT": 1}))}
 FORCE_OPTION = {"FORCE": CommandOption("FORCE", value=True)}
 IGNORE_STATE_OPTION = {"IGNSTATE": CommandOption("IGNSTATE", form=YES_NO)}
@@ -65,10 +67,11 @@ _RECORD_OPTIONS = {
     "PRINCIPAL": CommandOption("PRINCIPAL", form=_ENTITIES),
     "GROUP": CommandOption("GROUP", form=_ENTITIES),
     **_SERVICE_OPTION,
+    **_SECURITY_DISPOSITION,
 }
 _RIGHTS = ListOf(RightWord(), 64)
-_DELETE_OPTIONS = {"AUTHREC": CommandOption("AUTHREC", form=YES_NO), **IGNORE_STATE_OPTION}
-_DEFINE_USER_OPTIONS = {**DEFINE_STRUCTURE_OPTIONS, "LIKE": CommandOption("LIKE", form=_ENTITY)}
+_DELETE_OPTIONS = {"AUTHREC": CommandOption("AUTHREC", form=YES_NO), **IGNORE_STATE_OPTION, **_SECURITY_DISPOSITION}
+_DEFINE_USER_OPTIONS = {**_DEFINE_SECURITY_OPTIONS, "LIKE": CommandOption("LIKE", form=_ENTITY)}
 CHANNEL_TABLES = WordChoice({"QMGRTBL": 1, "CLNTTAB": 2})
 _OF_ENTITY = {"PRINCIPAL": CommandOption("PRINCIPAL", form=_ENTITY), "GROUP": CommandOption("GROUP", form=_ENTITY)}
 
@@ -119,10 +122,10 @@ OPTIONS: dict[tuple[str, str], dict[str, CommandOption]] = {
     ("DELETE", "QLOCAL"): DELETE_LOCAL_OPTIONS,
     ("DELETE", "PROCESS"): DELETE_QUEUE_OPTIONS,
     ("DELETE", "CFSTRUCT"): IGNORE_STATE_OPTION,
-    **{("DEFINE", kind): DEFINE_STRUCTURE_OPTIONS for kind in ("AUTHINFO", "CHANNEL", "CLNTCONN")},
+    **{("DEFINE", kind): _DEFINE_SECURITY_OPTIONS for kind in ("AUTHINFO", "CHANNEL", "CLNTCONN")},
     ("DEFINE", "USER"): _DEFINE_USER_OPTIONS,
-    **{("ALTER", kind): {} for kind in ("USER", "AUTHINFO", "CHANNEL", "CLNTCONN")},
-    ("DELETE", "USER"): IGNORE_STATE_OPTION,
+    **{("ALTER", kind): _SECURITY_DISPOSITION for kind in ("USER", "AUTHINFO", "CHANNEL", "CLNTCONN")},
+    ("DELETE", "USER"): {**IGNORE_STATE_OPTION, **_SECURITY_DISPOSITION},
     ("DELETE", "AUTHINFO"): _DELETE_OPTIONS,
     **{
         ("DELETE", kind): {"CHLTABLE": CommandOption("CHLTABLE", form=CHANNEL_TABLES), **_DELETE_OPTIONS}
@@ -136,7 +139,7 @@ OPTIONS: dict[tuple[str, str], dict[str, CommandOption]] = {
         "AUTHADD": CommandOption("AUTHADD", form=_RIGHTS),
         "AUTHRMV": CommandOption("AUTHRMV", form=_RIGHTS),
     },
-    ("SET", "CHLAUTH"): {"ACTION": CommandOption("ACTION", form=ACTIONS)},
+    ("SET", "CHLAUTH"): {"ACTION": CommandOption("ACTION", form=ACTIONS), **_SECURITY_DISPOSITION},
     ("START", "CHANNEL"): IGNORE_STATE_OPTION,
     ("STOP", "CHANNEL"): {
         "MODE": CommandOption("MODE", form=MODES),

@@ -23,6 +23,7 @@ from broker.commands.requests import (
 )
 from broker.commands.table.authority_records import CLASS_WORDS, OBJECT_TYPES, PROFILE
 from broker.commands.table.channels import CLIENT
+from broker.commands.table.dispositions import UNSAID
 from broker.core.security.facts import SELF, Principal
 from broker.core.security.profiles import CLASS
 from broker.core.security.rights import Q_MGR
@@ -44,9 +45,10 @@ def request_of(verb: str, noun: str, name: str, options: Options, given: Attribu
             return _set_records(options)
         case "DELETE", "AUTHREC":
             profile, object_type = _subject("DELETE", options)
-            return DeleteRecordsRequest(profile, object_type, _entities("DELETE", options))
+            return DeleteRecordsRequest(profile, object_type, _entities("DELETE", options), _disposition(options))
         case "SET", "CHLAUTH":
-            return SetRuleRequest(str(ACTIONS.plain(options.get("ACTION", 0))), {"CHLAUTH": name, **given})
+            action = str(ACTIONS.plain(options.get("ACTION", 0)))
+            return SetRuleRequest(action, {"CHLAUTH": name, **given}, _disposition(options))
         case "DISPLAY", "ENTAUTH":
             return _entity_rights(options)
         case "REFRESH", "SECURITY":
@@ -77,7 +79,12 @@ def _set_records(options: Options) -> SetRecordsRequest:
     if not added and not removed:
         raise errors.missing_keyword("SET AUTHREC needs AUTHADD or AUTHRMV")
     entities = _entities("SET", options)
-    return SetRecordsRequest(profile, object_type, entities, added, removed, "SERVCOMP" in options)
+    service, disposition = "SERVCOMP" in options, _disposition(options)
+    return SetRecordsRequest(profile, object_type, entities, added, removed, service, disposition)
+
+
+def _disposition(options: Options) -> int:
+    return int(options.get("QSGDISP", UNSAID))
 
 
 def _words(options: Options, keyword: str) -> tuple[str, ...]:

@@ -134,7 +134,7 @@ DISPLAY_OPTIONS = {
     "PROCESS": ("ALL", "QSGDISP", "WHERE"),
     "QMGR": ("ALL",),
     "CFSTRUCT": ("ALL", "WHERE"),
-    **{noun: ("ALL", *filters, "WHERE") for noun, filters in FILTERS.items()},
+    **{noun: ("ALL", "QSGDISP", *filters, "WHERE") for noun, filters in FILTERS.items()},
     "ENTAUTH": tuple(ENTITY_RIGHTS_OPTIONS),
     "CFSTATUS": ("ALL", "TYPE", "WHERE"),
     "GROUP": ("ALL", "WHERE"),

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from broker.commands import errors
 from broker.commands.security.records import record_of_creator
-from broker.commands.table.dispositions import place_of
 from broker.core.manager import CHECKED, as_checked
-from broker.core.names.definitions import GROUP, SHARED, Define, Together
+from broker.core.names.definitions import Define, together
 from broker.core.names.dynamic import is_temporary
 from broker.core.security.facts import User
 
@@ -19,28 +18,25 @@ if TYPE_CHECKING:
 
 
 def created(made: Define, catalog: Catalog, caller: Caller | None) -> tuple[Change, ...]:
-    """The changes that make a new object. What the group keeps is made before the record of who creates it, which is a
-    member's own. Raises CommandError for a first user who could let nobody in.
+    """The changes that make a new object. What the group keeps is made before what comes with it of a member's own.
+    Raises CommandError for a first user who could let nobody in.
     """
     definition = made.definition
     if definition.kind == "USER":
         with_it = _check_of_users(definition, catalog)
     else:
         with_it = _rights(definition, catalog, caller)
-    if with_it is None:
-        return (made,)
-    if place_of(definition.kind, definition.disposition) in (SHARED, GROUP):
-        return made, Together((with_it,))
-    return (Together((made, with_it)),)
+    return (made,) if with_it is None else together((made, with_it))
 
 
 def _rights(definition: Definition, catalog: Catalog, caller: Caller | None) -> Define | None:
     """The record that gives who creates an object every right on it (security 2.4). Administrators and the owner need
     none; nor does who makes a temporary dynamic queue, which is known by its handle.
     """
-    if caller is None or caller.administrator or is_temporary(definition):
+    if caller is None or is_temporary(definition):
         return None
-    return record_of_creator(definition.space, definition.name, caller.user, catalog)
+    judged = caller.of_group if definition.shared else caller
+    return None if judged.administrator else record_of_creator(definition, caller.user, catalog)
 
 
 def _check_of_users(user: Definition, catalog: Catalog) -> Define | None:

@@ -14,7 +14,8 @@ from broker.commands.table.authority_records import (
     RightSet,
     rights_of,
 )
-from broker.core.names.definitions import SHARED, Define, Definition, Delete, Together
+from broker.commands.table.dispositions import UNSAID, kept, meant, of_name
+from broker.core.names.definitions import OWN, SHARED, Define, Definition, Delete, together
 from broker.core.security.facts import SELF, Principal, record_key
 from broker.core.security.profiles import CLASS, fits, is_generic
 from broker.core.security.rights import Q_MGR, Right, all_of
@@ -33,53 +34,68 @@ _WORDS = {number: word for word, number in OBJECT_TYPES.items()}
 _SPACES = {type: space for space, type in TYPE_OF_SPACE.items()}
 
 
-def set_records(request: SetRecordsRequest, catalog: Catalog) -> tuple[Together, list[str]]:
-    """The changes of SET AUTHREC, which are made all or none, and the warnings of its reply. Raises CommandError."""
+def set_records(request: SetRecordsRequest, catalog: Catalog) -> tuple[tuple[Change, ...], list[str]]:
+    """The changes of SET AUTHREC, and the warnings of its reply. All that are of the queue manager's own records are
+    made or none, and so are those of shared ones. Raises CommandError.
+    """
     profile = _profile(request.profile, request.object_type, catalog)
     added, removed = _lists(request, profile)
     defines = []
     for entity in request.entities:
-        definition = _record(profile, request.object_type, entity, catalog)
+        definition = _record(profile, request.object_type, entity, catalog, request.disposition)
         rights = _changed(_rights(definition), request, added, removed)
         defines.append(Define(_with(definition, rights)))
-    return Together(tuple(defines)), _warnings(request, profile, catalog)
+    any_own = not all(each.definition.shared for each in defines)
+    return together(defines), _warnings(request, profile, catalog, any_own=any_own)
 
 
-def delete_records(request: DeleteRecordsRequest, catalog: Catalog) -> Together:
+def delete_records(request: DeleteRecordsRequest, catalog: Catalog) -> tuple[Change, ...]:
     """The changes of DELETE AUTHREC. Raises CommandError (AMQ8147E) when one of the records is not there."""
     profile = _profile(request.profile, request.object_type, catalog)
     deletes = []
     for kind, entity in request.entities:
         key = record_key(profile, request.object_type, kind, entity)
-        if catalog.find("AUTHREC", key) is None:
+        place = meant("AUTHREC", key, request.disposition, catalog)
+        if catalog.find("AUTHREC", key, place) is None:
             word = "PRINCIPAL" if kind is Principal.USER else "GROUP"
             raise errors.not_found(profile, f"There is no authority record of it for {word}({entity})")
-        deletes.append(Delete("AUTHREC", key))
-    return Together(tuple(deletes))
+        deletes.append(Delete("AUTHREC", key, place))
+    return together(deletes)
 
 
-def records_of(space: str, name: str, catalog: Catalog) -> tuple[str, ...]:
+def are_shared(request: SetRecordsRequest | DeleteRecordsRequest, catalog: Catalog) -> bool:
+    """True if a command is about records of the group, or about some of them."""
+    profile = _profile(request.profile, request.object_type, catalog)
+    keys = (record_key(profile, request.object_type, *entity) for entity in request.entities)
+    return any(meant("AUTHREC", key, request.disposition, catalog) == SHARED for key in keys)
+
+
+def records_of(space: str, name: str, catalog: Catalog, place: int = OWN) -> tuple[str, ...]:
     """The keys of the records of an object's own name, which go with it."""
     object_type = TYPE_OF_SPACE.get(space)
-    return () if object_type is None else tuple(catalog.records(object_type, name))
+    return () if object_type is None else tuple(catalog.records(object_type, name, place))
 
 
 def with_records(gone: Delete, catalog: Catalog) -> tuple[Change, ...]:
-    """The changes that delete an object with the records of its own name. Those of a shared queue go behind it."""
+    """The changes that delete an object with the records of its own name. With what the group shares go the shared
+    ones, and behind it those of this queue manager.
+    """
     keys = records_of(gone.space, gone.name, catalog)
     if gone.disposition != SHARED:
         return (replace(gone, records=keys),)
-    return (gone, Together(tuple(Delete("AUTHREC", key) for key in keys))) if keys else (gone,)
+    shared = [Delete("AUTHREC", key, SHARED) for key in records_of(gone.space, gone.name, catalog, SHARED)]
+    return together((gone, *shared, *(Delete("AUTHREC", key) for key in keys)))
 
 
-def record_of_creator(space: str, name: str, user: str, catalog: Catalog) -> Define | None:
+def record_of_creator(made: Definition, user: str, catalog: Catalog) -> Define | None:
     """The record that gives who creates an object every right on it (security 2.4); None for objects of a kind that has
-    no records. It is to be made in the transaction of the object.
+    no records. It is to be made in the transaction of the object; for what is shared it is shared.
     """
-    object_type = TYPE_OF_SPACE.get(space)
+    object_type = TYPE_OF_SPACE.get(made.space)
     if object_type is None:
         return None
-    definition = _record(name, object_type, (Principal.USER, user), catalog)
+    asked = SHARED if made.shared else UNSAID
+    definition = _record(made.name, object_type, (Principal.USER, user), catalog, asked)
     return Define(_with(definition, _rights(definition) | all_of(object_type)))
 
 
@@ -152,14 +168,15 @@ def _changed(before: Right, request: SetRecordsRequest, added: Right, removed: R
     return (before | added) & ~removed
 
 
-def _record(profile: str, object_type: int, entity: Entity, catalog: Catalog) -> Definition:
+def _record(profile: str, object_type: int, entity: Entity, catalog: Catalog, asked: int) -> Definition:
     """The record of an entity; one of no rights where there is none yet."""
     kind, name = entity
     key = record_key(profile, object_type, kind, name)
     attributes: dict[str, int | str] = {
         "PROFILE": profile, "ENTITY": name, "ENTTYPE": kind.value, "OBJTYPE": object_type, "AUTHLIST": 0,
+        "QSGDISP": meant("AUTHREC", key, asked, catalog),
     }  # fmt: skip
-    return catalog.find("AUTHREC", key) or Definition("AUTHREC", key, attributes)
+    return kept("AUTHREC", key, asked, catalog) or Definition("AUTHREC", key, attributes)
 
 
 def _rights(record: Definition) -> Right:
@@ -170,7 +187,7 @@ def _with(record: Definition, rights: Right) -> Definition:
     return Definition(record.kind, record.name, {**record.attributes, "AUTHLIST": int(rights)})
 
 
-def _warnings(request: SetRecordsRequest, profile: str, catalog: Catalog) -> list[str]:
+def _warnings(request: SetRecordsRequest, profile: str, catalog: Catalog, *, any_own: bool) -> list[str]:
     """Return the warnings of the reply."""
     word = _WORDS[request.object_type]
     lines = []
@@ -179,6 +196,10 @@ def _warnings(request: SetRecordsRequest, profile: str, catalog: Catalog) -> lis
     if request.service_component:
         lines.append("EMQ0002W: SERVCOMP is not kept, and EverMQ does not act on it.")
     space = _SPACES.get(request.object_type)
-    if space is not None and profile != CLASS and not is_generic(profile) and catalog.find(space, profile) is None:
+    named = space is not None and profile != CLASS and not is_generic(profile)
+    there = [each.disposition for each in of_name(space, profile, catalog)] if space is not None and named else []
+    if any_own and space == "QUEUE" and SHARED in there:
+        lines.append(f"EMQ0026W: {profile} is a shared queue: only records with QSGDISP(SHARED) count for it.")
+    if named and not there:
         lines.append(f"EMQ0023W: there is no {word.lower()} {profile} yet.")
     return [*lines, *doubts(request.entities, catalog)]

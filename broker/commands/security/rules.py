@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from broker.commands import errors
 from broker.commands.table.attributes import TABLE, altered, create
 from broker.commands.table.channel_rules import ABOUT, KEY_ATTRIBUTES, LISTS, ORDER
-from broker.core.names.definitions import Define, Delete, Together
+from broker.commands.table.dispositions import kept, meant, meets, of_name
+from broker.core.names.definitions import SHARED, Define, Delete, together
 from broker.core.security.facts import Rule, RuleType, UserSource, rule_key, words
 from broker.core.security.profiles import glob
 
@@ -31,10 +32,11 @@ def set_rule(request: SetRuleRequest, catalog: Catalog, now: datetime) -> tuple[
     type = RuleType(int(given["TYPE"]))
     _check_keywords(type, given, request.action)
     if request.action == "REMOVEALL":
-        all_of_it = tuple(Delete("CHLAUTH", each.name) for each in _of_profile(type, str(given["CHLAUTH"]), catalog))
-        return (Together(all_of_it),) if all_of_it else ()
+        gone = [each for each in _of_profile(type, str(given["CHLAUTH"]), catalog)
+                if meets(request.disposition, each.disposition)]  # fmt: skip
+        return together(Delete("CHLAUTH", each.name, each.disposition) for each in gone)
     key = rule_key(Rule.of(given))
-    there = catalog.find("CHLAUTH", key)
+    there = kept("CHLAUTH", key, request.disposition, catalog)
     if request.action == "REMOVE":
         return (_without(there, type, given, now),)
     if type in LISTS:
@@ -42,7 +44,19 @@ def set_rule(request: SetRuleRequest, catalog: Catalog, now: datetime) -> tuple[
     if there is not None and request.action == "ADD":
         raise errors.rule_exists()
     _check_map(given)
-    return (_defined(key, there, given, catalog, now),)
+    return (_defined(key, there, request, catalog, now),)
+
+
+def changes_shared(request: SetRuleRequest, catalog: Catalog) -> bool:
+    """True if a command is about a record of the group, or about some of them."""
+    given = request.given
+    if "TYPE" not in given:
+        return request.disposition == SHARED
+    type = RuleType(int(given["TYPE"]))
+    if request.action == "REMOVEALL":
+        found = _of_profile(type, str(given["CHLAUTH"]), catalog)
+        return any(each.shared and meets(request.disposition, SHARED) for each in found)
+    return meant("CHLAUTH", rule_key(Rule.of(given)), request.disposition, catalog) == SHARED
 
 
 def is_meant(choice: RuleChoice, pattern: str, rule: Definition) -> bool:
@@ -65,7 +79,8 @@ def is_shown(keyword: str, rule: Definition, *, briefly: bool) -> bool:
 
 
 def _rules(catalog: Catalog) -> Iterator[Definition]:
-    return filter(None, (catalog.find("CHLAUTH", name) for name in catalog.names("CHLAUTH")))
+    for name in catalog.names("CHLAUTH"):
+        yield from of_name("CHLAUTH", name, catalog)
 
 
 def _of_profile(type: RuleType, profile: str, catalog: Catalog) -> Iterator[Definition]:
@@ -74,13 +89,14 @@ def _of_profile(type: RuleType, profile: str, catalog: Catalog) -> Iterator[Defi
             yield rule
 
 
-def _defined(key: str, there: Definition | None, given: Attributes, catalog: Catalog, now: datetime) -> Define:
+def _defined(key: str, there: Definition | None, request: SetRuleRequest, catalog: Catalog, now: datetime) -> Define:
     """The definition of a record, the youngest of all, or as old as the one that it takes the place of."""
     if there is None:
         order: int | str = max((int(rule.attributes[ORDER]) for rule in _rules(catalog)), default=0) + 1
+        place = meant("CHLAUTH", key, request.disposition, catalog)
     else:
-        order = there.attributes[ORDER]
-    return Define(create("CHLAUTH", key, now, **given, **{ORDER: order}))
+        order, place = there.attributes[ORDER], there.disposition
+    return Define(create("CHLAUTH", key, now, **request.given, **{ORDER: order, "QSGDISP": place}))
 
 
 def _listed(
@@ -91,9 +107,9 @@ def _listed(
     if request.action == "ADD" and not given.get(keyword):
         raise errors.missing_keyword(f"ACTION(ADD) of TYPE({type.name}) needs {keyword}")
     if not given.get(keyword):
-        return () if there is None else (Delete("CHLAUTH", there.name),)
+        return () if there is None else (_deleted(there),)
     if there is None or request.action == "REPLACE":
-        return (_defined(key, there, given, catalog, now),)
+        return (_defined(key, there, request, catalog, now),)
     together = (*words(there.attributes, keyword), *words(given, keyword))
     given[keyword] = ",".join(dict.fromkeys(together))
     TABLE["CHLAUTH"][keyword].form.check(keyword, given[keyword])
@@ -106,7 +122,7 @@ def _without(there: Definition | None, type: RuleType, given: Attributes, now: d
         raise errors.rule_not_found()
     keyword = LISTS.get(type)
     if keyword is None:
-        return Delete("CHLAUTH", there.name)
+        return _deleted(there)
     named = words(given, keyword)
     if not named:
         raise errors.missing_keyword(
@@ -116,7 +132,11 @@ def _without(there: Definition | None, type: RuleType, given: Attributes, now: d
     if not set(named) <= set(listed):
         raise errors.rule_not_found(f"{keyword} has no {', '.join(each for each in named if each not in listed)}")
     left = ",".join(each for each in listed if each not in named)
-    return Define(altered(there, {keyword: left}, now)) if left else Delete("CHLAUTH", there.name)
+    return Define(altered(there, {keyword: left}, now)) if left else _deleted(there)
+
+
+def _deleted(rule: Definition) -> Delete:
+    return Delete("CHLAUTH", rule.name, rule.disposition)
 
 
 def _check_keywords(type: RuleType, given: Attributes, action: str) -> None:

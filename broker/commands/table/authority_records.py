@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.commands import errors
 from broker.commands.table.forms import Pattern, WordChoice
+from broker.commands.table.queues import QSGDISP_OF_SECURITY
 from broker.commands.table.row import Attribute, Origin
 from broker.commands.table.users import EntityName
 from broker.core.security import profiles
@@ -146,4 +147,5 @@ AUTHREC = (
     Attribute("ENTTYPE", None, WordChoice(ENTITY_TYPES), Principal.USER.value, origin=Origin.KEPT),
     Attribute("OBJTYPE", None, WordChoice(OBJECT_TYPES), MQOT.Q.value, origin=Origin.KEPT),
     Attribute("AUTHLIST", None, RightSet(), 0, origin=Origin.KEPT),
+    QSGDISP_OF_SECURITY,
 )

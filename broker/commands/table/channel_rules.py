@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.commands.table.channels import CHANNEL_NAME, DISTINGUISHED_NAME
 from broker.commands.table.forms import ListOf, Name, OwnName, Pattern, Text, WordChoice
-from broker.commands.table.queues import YES_NO
+from broker.commands.table.queues import QSGDISP_OF_SECURITY, YES_NO
 from broker.commands.table.row import Acts, Attribute, Origin
 from broker.commands.table.users import CHECKS, EntityName
 from broker.core.security import addresses
@@ -83,6 +83,7 @@ CHLAUTH = (
         types=_MAPS,
     ),
     Attribute("WARN", None, YES_NO, 0),
+    QSGDISP_OF_SECURITY,
     Attribute("ALTDATE", None, Text(12), origin=Origin.KEPT),
     Attribute("ALTTIME", None, Text(8), origin=Origin.KEPT),
 )

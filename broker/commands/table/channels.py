@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from broker.commands.table.forms import Integer, ListOf, Name, Pattern, Text, WordChoice
-from broker.commands.table.queues import COUNT, YES_NO
+from broker.commands.table.queues import COUNT, QSGDISP_OF_SECURITY, YES_NO
 from broker.commands.table.row import Acts, Attribute, Origin
 from broker.commands.table.users import EntityName, Secret
 from broker.core.security import distinguished_names
@@ -112,6 +112,7 @@ CHANNEL = (
         types=(*_RECEIVERS, SVRCONN),
         quiet=True,
     ),
+    QSGDISP_OF_SECURITY,
     Attribute("RCVDATA", None, ListOf(Text(32), 32), acts=Acts.NO, types=_LINES),
     Attribute("RCVEXIT", None, ListOf(Text(128), 32), acts=Acts.NO, types=_LINES),
     Attribute("SCYDATA", None, Text(32), acts=Acts.NO, types=_LINES),

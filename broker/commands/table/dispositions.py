@@ -1,7 +1,8 @@
 """QSGDISP: which of the objects of one name a command is about, in a queue-sharing group (queue-sharing 2).
 
 A queue manager has objects of its own (QMGR) and copies of those of the group (COPY), at most one of a name; the group
-has queues that all members share (SHARED), and what the copies are made from (GROUP).
+has what all members share (SHARED): queues, and what says who may do what (security 11); and what the copies are made
+from (GROUP).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from broker.commands import errors
 from broker.commands.table.forms import WordChoice
 from broker.commands.table.kinds import KINDS
-from broker.core.names.definitions import COPY, GROUP, OWN, SHARED
+from broker.core.names.definitions import COPY, GROUP, OWN, SECURITY_SPACES, SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,7 @@ ALL: Final = -1
 
 _WORDS: Final = {"QMGR": OWN, "COPY": COPY, "SHARED": SHARED, "GROUP": GROUP}
 OF_OBJECT: Final = WordChoice(_WORDS)
+OF_SECURITY: Final = WordChoice({"QMGR": OWN, "SHARED": SHARED})
 TO_ALTER: Final = WordChoice({**_WORDS, "PRIVATE": PRIVATE})
 TO_CLEAR: Final = WordChoice({"PRIVATE": PRIVATE, "SHARED": SHARED})
 TO_DISPLAY: Final = WordChoice({"LIVE": LIVE, "ALL": ALL, "PRIVATE": PRIVATE, **_WORDS})
@@ -50,8 +52,8 @@ def check_group(kind: str, asked: int, catalog: Catalog) -> None:
     if place_of(kind, asked) in (COPY, SHARED, GROUP) and not catalog.group_name:
         what = kind if kind == "CFSTRUCT" else f"QSGDISP({TO_ALTER.plain(asked)})"
         raise errors.conflict(f"{what} needs a queue-sharing group, and {catalog.queue_manager.name} is in none")
-    if asked == SHARED and kind != "QLOCAL":
-        raise errors.conflict(f"QSGDISP(SHARED) is for local queues, not for a {kind}")
+    if asked == SHARED and kind != "QLOCAL" and KINDS[kind].space not in SECURITY_SPACES:
+        raise errors.conflict(f"QSGDISP(SHARED) is for local queues and for security, not for a {kind}")
 
 
 def of_name(space: str, name: str, catalog: Catalog) -> Iterator[Definition]:
@@ -62,14 +64,44 @@ def of_name(space: str, name: str, catalog: Catalog) -> Iterator[Definition]:
             yield found
 
 
-def existing(kind: str, name: str, asked: int, catalog: Catalog) -> Definition:
-    """The object that a command means; where it does not say which, the queue manager's own, or the shared queue where
-    it has nothing of that name. Raises CommandError (AMQ8147E, AMQ8151E).
+def meant(kind: str, name: str, asked: int, catalog: Catalog) -> int:
+    """The disposition of the object that a command means; where it does not say which, the queue manager's own, or the
+    shared queue where it has nothing of that name. Of what says who may do what it is the one that holds: a shared one.
     """
     space = KINDS[kind].space
+    if asked != UNSAID or kind == "CFSTRUCT":
+        return place_of(kind, asked)
+    if space in SECURITY_SPACES:
+        return OWN if catalog.find(space, name, SHARED) is None else SHARED
+    return OWN if kind != "QLOCAL" or catalog.find(space, name) is not None else SHARED
+
+
+def occupant(kind: str, name: str, disposition: int, catalog: Catalog) -> Definition | None:
+    """The object that has the name of one that is to be made. Of what says who may do what a name has one disposition
+    (security 11.1).
+    """
+    space = KINDS[kind].space
+    if space not in SECURITY_SPACES:
+        return catalog.find(space, name, place_of(kind, disposition))
+    return next(iter(sorted(of_name(space, name, catalog), key=lambda there: there.disposition != disposition)), None)
+
+
+def kept(kind: str, name: str, asked: int, catalog: Catalog) -> Definition | None:
+    """The record that a SET changes, None where it makes one. Raises CommandError (AMQ8150E) where there is one of
+    another disposition than is asked for.
+    """
     check_group(kind, asked, catalog)
-    if asked == UNSAID:
-        asked = OWN if kind != "QLOCAL" or catalog.find(space, name) is not None else SHARED
+    there = occupant(kind, name, meant(kind, name, asked, catalog), catalog)
+    if there is not None and asked not in (UNSAID, there.disposition):
+        raise errors.already_exists(f"It has QSGDISP({OF_OBJECT.plain(there.disposition)})")
+    return there
+
+
+def existing(kind: str, name: str, asked: int, catalog: Catalog) -> Definition:
+    """The object that a command means (`meant`). Raises CommandError (AMQ8147E, AMQ8151E)."""
+    space = KINDS[kind].space
+    check_group(kind, asked, catalog)
+    asked = meant(kind, name, asked, catalog)
     definition = catalog.find(space, name, place_of(kind, asked))
     if definition is None or not (kind == "CFSTRUCT" or meets(asked, definition.disposition)):
         others = [f"QSGDISP({OF_OBJECT.plain(each.disposition)})" for each in of_name(space, name, catalog)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from broker.commands.table.dispositions import OF_OBJECT
+from broker.commands.table.dispositions import OF_OBJECT, OF_SECURITY
 from broker.commands.table.forms import Flag, Integer, Name, Text, WordChoice
 from broker.commands.table.row import Acts, Attribute, Origin
 from broker.commands.table.structures import STRUCTURE_NAME
@@ -92,6 +92,7 @@ TRIGGER_TYPES = {
 }
 
 QSGDISP = Attribute("QSGDISP", MQIA.QSG_DISP, OF_OBJECT, OWN, Origin.KEPT, quiet=True)
+QSGDISP_OF_SECURITY = Attribute("QSGDISP", None, OF_SECURITY, OWN, Origin.KEPT, quiet=True)
 """A command says by an option which object it is about; the definition then keeps that."""
 
 QLOCAL = (

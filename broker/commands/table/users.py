@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from broker.commands import errors
 from broker.commands.table.forms import Integer, ListOf, Name, OwnName, Text, WordChoice
-from broker.commands.table.queues import COUNT, YES_NO
+from broker.commands.table.queues import COUNT, QSGDISP_OF_SECURITY, YES_NO
 from broker.commands.table.row import Acts, Attribute, Origin
 from broker.core.security import password_hash
 from broker.core.security.channel_rules import CHECK_WORDS
@@ -115,6 +115,7 @@ USER = (
     Attribute("MAXUOW", None, COUNT, 0),
     Attribute("OSUSER", None, Text(32), own=True),
     Attribute("PASSWORD", None, PasswordForm(), own=True),
+    QSGDISP_OF_SECURITY,
     Attribute("STATUS", None, WordChoice({"DISABLED": 0, "ENABLED": 1}), 1),
 )
 
@@ -164,6 +165,7 @@ AUTHINFO = (
     Attribute("NESTGRP", None, YES_NO, 0, acts=Acts.NO, types=_DIRECTORY),
     Attribute("SECCOMM", None, WordChoice({"NO": 0, "YES": 1, "ANON": 2}), 0, acts=Acts.NO, types=_DIRECTORY),
     Attribute("OCSPURL", None, Text(256), acts=Acts.NO, types=(OCSP,)),
+    QSGDISP_OF_SECURITY,
     Attribute("ALTDATE", None, Text(12), origin=Origin.KEPT),
     Attribute("ALTTIME", None, Text(8), origin=Origin.KEPT),
 )

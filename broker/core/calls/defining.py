@@ -15,7 +15,7 @@ import msgpack
 from broker.core.calls import postponing
 from broker.core.message.entry import DAMAGED
 from broker.core.message.rows import ObjectRow, Rows
-from broker.core.names.definitions import SHARED, Define, Definition, Delete, Together
+from broker.core.names.definitions import OWN, SECURITY_SPACES, SHARED, Define, Definition, Delete, Together
 from broker.core.names.dynamic import is_temporary
 from broker.core.names.indirect_queue import INDIRECT_KINDS, IndirectQueue
 from broker.core.names.routes import leads_elsewhere
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 _DEPTH = MQTT.DEPTH.value
 RECORDS: Final = "AUTHREC"
-SECURITY_SPACES: Final = ("USER", RECORDS, "CHANNEL", "CHLAUTH", "AUTHINFO")
-"""The name spaces of what says who may do what."""
 
 
 def freeze(objects: Objects, change: Change) -> tuple[Change, Rows]:
@@ -133,7 +131,7 @@ def delete(objects: Objects, triggers: Triggers, change: Delete) -> None:
     for key in change.records:
         _forget(objects, RECORDS, key)
     if change.space in SECURITY_SPACES:
-        _forget(objects, change.space, change.name)
+        _forget(objects, change.space, change.name, change.disposition)
         return
     queue = _taken_out(objects, change)
     if queue is not None:
@@ -199,6 +197,9 @@ def _step_behind(objects: Objects, name: str) -> None:
 def _define(objects: Objects, triggers: Triggers, change: Define, tick: float = 0.0) -> None:
     """Take in a definition, new or altered."""
     definition = change.definition
+    if definition.space in SECURITY_SPACES:
+        _know(objects, definition)
+        return
     if definition.shared:
         _define_shared(objects, triggers, change, tick)
         return
@@ -215,8 +216,6 @@ def _define(objects: Objects, triggers: Triggers, change: Define, tick: float = 
     elif definition.kind == "PROCESS":
         objects.processes[definition.name] = definition
         triggers.post()
-    elif definition.space in SECURITY_SPACES:
-        _know(objects, definition)
     elif definition.kind in INDIRECT_KINDS:
         _define_indirect(objects, definition)
     elif queue is not None:
@@ -228,28 +227,44 @@ def _define(objects: Objects, triggers: Triggers, change: Define, tick: float = 
 
 
 def _know(objects: Objects, definition: Definition) -> None:
-    """Take in the definition of a user, a record, a channel, a rule or authentication information."""
-    if definition.space == RECORDS:
-        objects.records.setdefault(_subject(definition), {})[definition.name] = definition
-    objects.authority.define(definition.space, definition.name, definition.attributes)
+    """Take in the definition of a user, a record, a channel, a rule or authentication information. One that the group
+    shares holds before the queue manager's own of the same name.
+    """
+    space, name = definition.space, definition.name
+    if space == RECORDS:
+        objects.records.setdefault(_subject(definition), {})[name] = definition
+    if definition.shared:
+        objects.shared_security[space, name] = definition
+        objects.authority.group.define(space, name, definition.attributes)
+    else:
+        objects.definitions[space, name] = definition
+    if objects.holding(space, name) is definition:
+        objects.authority.define(space, name, definition.attributes)
 
 
-def _forget(objects: Objects, space: str, name: str) -> None:
-    """One of these is gone."""
-    definition = objects.definitions.pop((space, name), None)
-    if space == "CHANNEL":
-        objects.stopped_channels.discard(name)
+def _forget(objects: Objects, space: str, name: str, disposition: int = OWN) -> None:
+    """One of these is gone; what it stood before holds again."""
+    shared = disposition == SHARED
+    definition = (objects.shared_security if shared else objects.definitions).pop((space, name), None)
     if definition is not None and space == RECORDS:
         subject = _subject(definition)
         objects.records[subject].pop(name, None)
         if not objects.records[subject]:
             del objects.records[subject]
+    if shared:
+        objects.authority.group.delete(space, name)
+    left = objects.holding(space, name)
+    if left is not None:
+        objects.authority.define(space, name, left.attributes)
+        return
     objects.authority.delete(space, name)
+    if space == "CHANNEL":
+        objects.stopped_channels.discard(name)
 
 
-def _subject(record: Definition) -> tuple[int, str]:
-    """The type of object and the profile that an authority record is about."""
-    return int(record.attributes["OBJTYPE"]), str(record.attributes["PROFILE"])
+def _subject(record: Definition) -> tuple[int, int, str]:
+    """The disposition of an authority record, and the type of object and the profile that it is about."""
+    return record.disposition, int(record.attributes["OBJTYPE"]), str(record.attributes["PROFILE"])
 
 
 def _define_manager(objects: Objects, definition: Definition) -> None:

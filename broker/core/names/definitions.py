@@ -8,18 +8,23 @@ ranges and defaults is the business of the attribute table in `broker.commands`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Attributes: TypeAlias = dict[str, int | str]
 
 _UNDATED: Attributes = dict.fromkeys(("ALTDATE", "ALTTIME", "CRDATE", "CRTIME"), "")
 OWN, COPY, SHARED, GROUP = range(4)
-"""Dispositions (QSGDISP): an object of this queue manager alone, its copy of one of the group, a queue that all members
-of the queue-sharing group have together, and what such copies are made from (queue-sharing 2).
+"""Dispositions (QSGDISP): an object of this queue manager alone, its copy of one of the group, one that all members of
+the queue-sharing group have together, and what such copies are made from (queue-sharing 2, security 11).
 """
 GROUP_VERSION = "GROUPVER"
 """The attribute that tells which version of what it is copied from a COPY is of. No command knows it."""
 QUEUE_KINDS = ("QLOCAL", "QALIAS", "QREMOTE", "QMODEL")
+SECURITY_SPACES = ("USER", "AUTHREC", "CHANNEL", "CHLAUTH", "AUTHINFO")
+"""The name spaces of what says who may do what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class Definition:
 
     @property
     def shared(self) -> bool:
-        """True if it is of a queue that all members of the queue-sharing group share: QSGDISP(SHARED)."""
+        """True if the members of the queue-sharing group share what it defines: QSGDISP(SHARED)."""
         return self.attributes.get("QSGDISP") == SHARED
 
     def same_as(self, other: Definition) -> bool:
@@ -76,6 +81,11 @@ class Define:
         """The name space of what is defined."""
         return self.definition.space
 
+    @property
+    def disposition(self) -> int:
+        """QSGDISP of what is defined."""
+        return self.definition.disposition
+
 
 @dataclass(frozen=True, slots=True)
 class Delete:
@@ -108,13 +118,27 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Changes that are one transaction: all are made, or none is. Local queues are not deleted so."""
+    """Changes that are one transaction: all are made, or none is. All are of the queue manager's own objects, or all of
+    the group's. Local queues of its own are not deleted so.
+    """
 
     changes: tuple[Define | Delete, ...]
 
 
 SingleChange: TypeAlias = Define | Delete | Clear
 Change: TypeAlias = SingleChange | Together
+
+
+def of_group(change: SingleChange) -> bool:
+    """True if a change is one of the shared repository: of what has QSGDISP(SHARED) or (GROUP), or of a structure."""
+    return change.disposition in (SHARED, GROUP) or change.space == "CFSTRUCT"
+
+
+def together(changes: Iterable[Define | Delete]) -> tuple[Change, ...]:
+    """Return changes as transactions: one of what belongs to the group, which others change too; then the rest."""
+    several = tuple(changes)
+    parts = (tuple(filter(of_group, several)), tuple(each for each in several if not of_group(each)))
+    return tuple(part[0] if len(part) == 1 else Together(part) for part in parts if part)
 
 
 def single_changes(change: Change) -> tuple[SingleChange, ...]:

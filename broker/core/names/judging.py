@@ -122,13 +122,15 @@ def judge_object(caller: Caller, space: str, name: str, options: int, alternate_
         subject.require(wanted, name, _SPACE_TYPES[space])
 
 
-def judge_model(caller: Caller, model: str, name: str, options: int, alternate_user: str) -> None:
-    """As `judge`, for a model queue of which a dynamic queue of this name is to be made."""
+def judge_model(
+    caller: Caller, model: str, name: str, options: int, alternate_user: str, *, shared: bool = False
+) -> None:
+    """As `judge`, for a model queue of which a dynamic queue of this name is to be made, a `shared` one perhaps."""
     subject, wanted = _subject(caller, options, alternate_user), rights_for(options)
     _judge_manager(subject, wanted)
     subject.require(wanted | Right.DSP, model)
     if not name.startswith(AUTOMATIC_PREFIX):
-        subject.require(wanted, name)
+        (subject.of_group if shared else subject).require(wanted, name)
 
 
 def judge_reply(objects: Objects, caller: Caller, md: MessageDescriptor) -> None:

@@ -12,7 +12,7 @@ from broker.core.names.resolution import check_options, conventional, resolve
 from broker.core.names.routes import Route
 from broker.core.names.sharing_group import TRANSMISSION_QUEUE
 from broker.core.queues.structure import Structure
-from broker.core.security.authority import Authority
+from broker.core.security.authority import Authority, GroupAuthority
 from broker.mqi.constants.objects import MQOT
 from broker.mqi.constants.options import MQOO
 from broker.mqi.errors import MQError
@@ -51,8 +51,9 @@ class Objects:
         self.structures: dict[str, Structure] = {}
         self.indirect_queues: dict[str, IndirectQueue] = {}
         self.processes: dict[str, Definition] = {}
-        self.authority = Authority()
-        self.records: dict[tuple[int, str], dict[str, Definition]] = {}  # of authority, by type of object and profile
+        self.authority = Authority(self.shared_queues, GroupAuthority())
+        self.shared_security: dict[tuple[str, str], Definition] = {}  # QSGDISP(SHARED): it holds before its own
+        self.records: dict[tuple[int, int, str], dict[str, Definition]] = {}  # by disposition, type and profile
         self.stopped_channels: set[str] = set()  # by STOP CHANNEL: nobody comes in by them
         self.group: SharingGroup | None = None  # of a queue manager that is a member of one
         self.changes = 0  # of definitions: what was found out about one may not hold any more
@@ -121,6 +122,10 @@ class Objects:
         """The object of this name that is the queue manager's alone, or its copy of one of the group."""
         found = self.definitions.get((space, name))
         return None if found is not None and found.shared else found
+
+    def holding(self, space: str, name: str) -> Definition | None:
+        """The object of this name by which is judged who may do what: a shared one before the queue manager's own."""
+        return self.shared_security.get((space, name)) or self.definitions.get((space, name))
 
     def own_queue(self, name: str) -> LocalQueue | None:
         """The local queue of this name that is the queue manager's alone."""

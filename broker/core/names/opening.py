@@ -173,16 +173,17 @@ def make_dynamic(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: 
         own_name = objects.definition.name
         raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"{own_name} has no model queue {od.object_name!r} any more")
     name = dynamic.name_for(od.dynamic_q_name, objects.ids)
+    made = dynamic.definition_of(model, name, now)
     if hconn.caller is not None:
         with Judgement(hconn, (od.object_name, od.object_q_mgr_name), options):
-            judging.judge_model(hconn.caller, od.object_name, name, options, od.alternate_user_id)
+            judging.judge_model(hconn.caller, model.name, name, options, od.alternate_user_id, shared=made.shared)
     if ("QUEUE", name) in objects.definitions:
         raise MQError(MQRC.OBJECT_ALREADY_EXISTS, f"there is a queue {name} already")
     if od.selection_string:
         _selector_of(Handle(hconn, "QUEUE", name, options, None), od.selection_string)
     if objects.keeps_name(name):
         raise MQError(MQRC.NAME_IN_USE, f"the dynamic queue {name} was deleted, but is still open somewhere")
-    return Define(dynamic.definition_of(model, name, now))
+    return Define(made)
 
 
 def open_dynamic(objects: Objects, hconn: Hconn, od: ObjectDescriptor, name: str, options: int) -> Handle:

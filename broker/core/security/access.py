@@ -37,16 +37,17 @@ def explain_open(
     on_q_mgr: Right = Right.NONE,
 ) -> Access:
     """Explain an open: `wanted` are the rights that it takes on the object, `on_q_mgr` those on the queue manager."""
-    if authority.is_administrator(user):
-        step = AccessStep(f"USER({user})", f"group {ADMINISTRATORS}", "administrator: has every right")
-        return Access(allowed=True, user=user, steps=(step,))
     steps: list[AccessStep] = []
     commands: list[str | None] = []
     for kind, about, rights in ((object_type, name, wanted), (Q_MGR, SELF, on_q_mgr)):
-        if rights:
-            steps += _steps(authority, user, kind, about, rights)
-            if authority.missing(user, kind, about, rights):
-                commands.append(grants.of_rights(authority, user, kind, about, rights))
+        judge = authority.judge_of(kind, about)
+        if judge.is_administrator(user):
+            steps.append(AccessStep(f"USER({user})", f"group {ADMINISTRATORS}", "administrator: has every right"))
+        elif rights:
+            steps += _steps(judge, user, kind, about, rights)
+            if judge.missing(user, kind, about, rights):
+                commands.append(grants.of_rights(judge, user, kind, about, rights))
+    steps = list(dict.fromkeys(steps))
     return Access(not commands, user, tuple(steps), "" if None in commands else "\n".join(filter(None, commands)))
 
 

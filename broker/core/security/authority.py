@@ -3,12 +3,15 @@
 It knows the definitions of users, authority records, channels, rules of channels and authentication information as they
 are told to it, and judges by them. A judgement is kept until a user or a record changes. The object that it is about
 may come and go: `forget` drops what is known of one name, so that temporary queues do not cost all others theirs.
+
+A member of a queue-sharing group has two: its own authority knows all that holds at the member, and that of the group
+what is shared alone. Shared queues, and what else belongs to the group, are judged by the latter (security 11.1).
 """
 
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from broker.core.security.channel_rules import for_channel
 from broker.core.security.entities import is_entity
@@ -25,12 +28,12 @@ from broker.core.security.facts import (
 )
 from broker.core.security.profiles import CLASS
 from broker.core.security.records import Records
-from broker.core.security.rights import Q_MGR, TYPE_WORDS, Right, words_of
+from broker.core.security.rights import Q_MGR, TYPE_WORDS, Q, Right, words_of
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
     from broker.core.security.facts import Attributes
 
@@ -77,10 +80,17 @@ class NotAuthorizedError(MQError):
 
 
 class Authority:
-    """The facts about users and their rights, and the judge."""
+    """The facts about users and their rights, and the judge. `group` judges what has one of the names in
+    `shared_queues`.
+    """
 
-    def __init__(self) -> None:
+    shared: ClassVar[bool] = False
+    """True if it knows what the members of a group share, and nothing else."""
+
+    def __init__(self, shared_queues: Container[str] = (), group: GroupAuthority | None = None) -> None:
         self.generation = 0
+        self._shared_queues = shared_queues
+        self.group: Authority = self if group is None else group
         self._users: dict[str, User] = {}
         self._os_users: dict[str, str] = {}
         self._channels: dict[str, Channel] = {}
@@ -143,6 +153,8 @@ class Authority:
         self.generation += 1
         self._judgements.clear()
         self._kept = 0
+        if self.group is not self:
+            self.group.refresh()
 
     def forget(self, object_type: int, name: str) -> None:
         """Drop the judgements about one name: the object was made or deleted."""
@@ -184,8 +196,14 @@ class Authority:
         known = self._users.get(user)
         return user == ADMINISTRATORS or (known is not None and known.administrator)
 
+    def judge_of(self, object_type: int, name: str) -> Authority:
+        """Return the authority that judges an object: of a shared queue that of the group."""
+        return self.group if object_type == Q and name in self._shared_queues else self
+
     def rights(self, user: str, object_type: int, name: str) -> Right:
         """Return the rights of a user on an object. Of the queue manager any name will do."""
+        if object_type == Q and name in self._shared_queues:
+            return self.group.rights(user, object_type, name)
         about = (object_type, SELF if object_type == Q_MGR else name)
         judged = self._judgements.get(about)
         known = None if judged is None else judged.get(user)
@@ -263,6 +281,18 @@ class Authority:
             self._records[about].remove(record)
             if not self._records[about]:
                 del self._records[about]
+
+
+class GroupAuthority(Authority):
+    """What the members of a queue-sharing group share of users and their rights, and the judge of what is the group's.
+    A member's own mqm administers that member alone.
+    """
+
+    shared = True
+
+    def is_administrator(self, user: str) -> bool:
+        known = self.users.get(user)
+        return known is not None and known.administrator
 
 
 def kind_and_name(object_type: int, name: str) -> str:

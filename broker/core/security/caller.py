@@ -36,6 +36,11 @@ class Caller:
         return Caller(self._authority, user)
 
     @property
+    def of_group(self) -> Caller:
+        """The same user, judged by what its queue-sharing group shares alone: so is what belongs to the group."""
+        return Caller(self._authority.group, self.user)
+
+    @property
     def administrator(self) -> bool:
         """True if it has every right."""
         return self._authority.is_administrator(self.user)

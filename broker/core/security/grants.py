@@ -45,7 +45,8 @@ def of_rights(authority: Authority, user: str, object_type: int, name: str, want
         given |= own.rights
     profile = "" if about_q_mgr else f"PROFILE({quoted(name)}) "
     of_type = f"OBJTYPE({TYPE_WORDS[object_type]})"
-    return f"SET AUTHREC {profile}{of_type} PRINCIPAL({quoted(user)}) AUTHADD({words_of(given)})"
+    shared = " QSGDISP(SHARED)" if authority.shared else ""
+    return f"SET AUTHREC {profile}{of_type} PRINCIPAL({quoted(user)}) AUTHADD({words_of(given)}){shared}"
 
 
 def of_entry(authority: Authority, partner: Partner, posture: Posture, admission: Admission) -> ProposedChange | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.core.names.definitions import Clear, Define, Delete, Together
+from broker.core.names.definitions import Clear, Define, Delete, Together, of_group, single_changes
 from broker.engine.admin.clearing import RUN_LENGTH, Clearing
 from broker.engine.mistakes import mistake
 
@@ -26,10 +26,10 @@ class Changes:
     def make(self, change: Change, then: Done) -> None:
         """Make a change of definitions durable, apply it, then call `then`."""
         sharing = self._context.sharing
-        if isinstance(change, Together):
-            self._submit(change, then)
-        elif sharing is not None and sharing.repository.owns(change):
+        if sharing is not None and of_group(single_changes(change)[0]):
             sharing.repository.change(change, then)
+        elif isinstance(change, Together):
+            self._submit(change, then)
         elif isinstance(change, Clear):
             self._clear(self._core.objects.queues[change.name], partial(self._apply, change, then))
         elif isinstance(change, Delete) and change.space == "QUEUE" and change.name in self._core.objects.queues:

@@ -26,6 +26,7 @@ from broker.commands.requests import (
     ScopedRequest,
 )
 from broker.core.security.authority import NotAuthorizedError
+from broker.core.security.caller import Caller
 from broker.core.security.rights import Right
 from broker.engine.admin.group_commands import refusal_of
 from broker.engine.admin.scripts import Unread
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from broker.commands.interpreter import Parts
     from broker.commands.requests import Decision, GroupRequest, SecurityRequest
     from broker.core.queues.handles import Hconn
-    from broker.core.security.caller import Caller
     from broker.engine.admin.decisions import Decisions
     from broker.engine.admin.objects import LiveCatalog
     from broker.engine.admin.scripts import ScriptCall
@@ -114,11 +114,19 @@ class CommandServer:
             if up_to_failure and not ok:
                 return
 
-    async def sent(self, text: str, call: ScriptCall) -> None:
-        """Run one command that another member of the group has sent, and answer `call`."""
+    async def sent(self, text: str, call: ScriptCall, user: str | None) -> None:
+        """Run one command that another member of the group has sent, and answer `call`. It is judged by a `user` of the
+        group, the same at each member; None: it is of the owner of that member.
+        """
         try:
             await self._look_up()
-            await self._command(text, call, set(), None, here=True)
+            authority = self._context.core.objects.authority
+            caller = None if user is None else Caller(authority, user)
+            if user is not None and user not in authority.group.users:
+                why = f"{user} is no user with QSGDISP(SHARED): connect to this member itself"
+                call.add(refused(errors.conflict(why)))
+            else:
+                await self._judged(text, call, set(), caller, here=True)
         except Exception as error:
             call.add(_failed(mistake(error, "MQSC")))
         call.complete()
@@ -130,10 +138,14 @@ class CommandServer:
             with suppress(MQError):
                 await Asked(sharing, "the reading of shared definitions", sharing.repository.look_up)
 
-    async def _judged(self, text: str, call: ScriptCall, warned: set[str], caller: Caller | None) -> bool:
+    async def _judged(
+        self, text: str, call: ScriptCall, warned: set[str], caller: Caller | None, *, here: bool = False
+    ) -> bool:
         """As `_command`, for a user who may not be allowed to do all that it does."""
         try:
-            return await self._command(text, call, warned, caller)
+            if here and caller is not None:
+                caller.require_manager(Right.DSP)
+            return await self._command(text, call, warned, caller, here=here)
         except NotAuthorizedError as error:
             user = "" if caller is None else caller.user
             self._context.security_log.command_refused(error, number_of(text), user)
@@ -163,7 +175,7 @@ class CommandServer:
             call.add(reply)
             return reply.ok
         if isinstance(begun, (ScopedRequest, *GROUP_REQUESTS)):
-            return await self._ask_group(begun, call)
+            return await self._ask_group(begun, call, caller)
         return await self._show(begun, call)
 
     async def _change(self, begun: CommandOutcome) -> CommandReply:
@@ -191,15 +203,16 @@ class CommandServer:
                 break
         return ok
 
-    async def _ask_group(self, request: ScopedRequest | GroupRequest, call: ScriptCall) -> bool:
+    async def _ask_group(self, request: ScopedRequest | GroupRequest, call: ScriptCall, caller: Caller | None) -> bool:
         """Carry a command out in the group, or by its members: a reply of each that is asked."""
         sharing = self._context.sharing
         if sharing is None:
             call.add(refused(errors.conflict("this needs a queue-sharing group, and the queue manager is in none")))
             return False
         replies: Sequence[CommandReply]
+        carry_out, user = sharing.commands.carry_out, None if caller is None else caller.user
         try:
-            replies = await Asked(sharing, "a command", partial(sharing.commands.carry_out, request))
+            replies = await Asked(sharing, "a command", partial(carry_out, request, user))
         except _REFUSALS as error:
             replies = [refusal_of(error) or _failed(error)]
         for reply in replies:

@@ -61,11 +61,14 @@ class LiveCatalog:
             return self._objects.group_definitions.get((space, name))
         if place != SHARED:
             return self._objects.own(space, name)
-        queue = self._objects.shared_queues.get(name) if space == "QUEUE" else None
+        if space != "QUEUE":
+            return self._objects.shared_security.get((space, name))
+        queue = self._objects.shared_queues.get(name)
         return None if queue is None else queue.definition
 
     def names(self, space: str) -> Iterable[str]:
-        known = {**self._objects.definitions, **self._objects.group_definitions}
+        objects = self._objects
+        known = {**objects.definitions, **objects.group_definitions, **objects.shared_security}
         names = [name for held, name in known if held == space]
         return sorted(names)
 
@@ -73,8 +76,8 @@ class LiveCatalog:
     def users(self) -> Mapping[str, User]:
         return self._objects.authority.users
 
-    def records(self, object_type: int, profile: str) -> Mapping[str, Definition]:
-        return self._objects.records.get((object_type, profile), {})
+    def records(self, object_type: int, profile: str, place: int = OWN) -> Mapping[str, Definition]:
+        return self._objects.records.get((place, object_type, profile), {})
 
     def status(self, definition: Definition) -> Mapping[str, int | str]:
         if definition.space == "QMGR":

@@ -17,9 +17,8 @@ from broker.commands.requests import (
 )
 from broker.commands.table.authority_records import ENTITY_TYPES, RightSet
 from broker.commands.table.channels import CHANNEL_TYPES
-from broker.core.calls.defining import SECURITY_SPACES
 from broker.core.explain.accessing import AskedLine, explain_connect, rule_for
-from broker.core.names.definitions import single_changes
+from broker.core.names.definitions import SECURITY_SPACES, single_changes
 from broker.core.security import distinguished_names
 from broker.core.security.facts import SELF, SERVER_CONNECTION, Principal
 from broker.core.security.partner import Posture
@@ -82,7 +81,7 @@ class SecurityCommands:
 
     def _check_channel(self, name: str, verb: str) -> None:
         """Refuse a channel that is not there, and one by which nothing runs."""
-        channel = self._objects.own("CHANNEL", name)
+        channel = self._objects.holding("CHANNEL", name)
         if channel is None:
             raise errors.not_found(name)
         type = int(channel.attributes["CHLTYPE"])
@@ -104,7 +103,7 @@ class SecurityCommands:
         if type == Q_MGR and name not in (SELF, self._objects.definition.name):
             raise errors.not_found(name)
         name = SELF if type == Q_MGR else name
-        authority = self._objects.authority
+        authority = self._objects.authority.judge_of(type, name)
         if kind is Principal.USER:
             rights = authority.rights(entity, type, name)
             if authority.is_administrator(entity):

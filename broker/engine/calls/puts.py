@@ -11,6 +11,8 @@ from broker.core.calls.puts.keying import Duplicate
 from broker.core.calls.puts.put import Put
 from broker.core.message.rows import Rows
 from broker.core.names import judging
+from broker.core.names.opening import judged_route
+from broker.core.queues.handles import Handle
 from broker.engine.calls.answers import answer_written, fail, fail_written, placed, repeated, succeed
 from broker.engine.shared_queues import PutStep
 from broker.interface.answers import Distribution, Placed
@@ -22,6 +24,8 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from broker.core.names.routes import Route
     from broker.core.queues.unit import Unit
     from broker.engine.calls.call_order import QueuedCall
@@ -110,13 +114,14 @@ def put1(
         conversation.call_order.name_look_up.check_list(descriptor)
         handle = conversation.open_handle(descriptor, opens)
         try:
+            judge = _judgement(conversation, descriptor, handle, opens)
             if isinstance(handle, DistributionList):
                 _check_no_extras(extras)
-                _distribute(call, conversation, ListPut(handle, md, options, data, once=True))
+                _distribute(call, conversation, ListPut(handle, md, options, data, once=True), judge)
             else:
                 route = handle.output_route()
                 core.objects.know_route(descriptor, route)
-                _place(call, conversation, Put(hconn, None, route, md, options, data, extras=extras))
+                _place(call, conversation, Put(hconn, None, route, md, options, data, extras=extras), judge)
         finally:
             conversation.close_handle(handle)
     except MQError as error:
@@ -129,12 +134,39 @@ def _failed(conversation: Conversation, options: PutMessageOptions, error: MQErr
         conversation.unit_of_work.rollback_only.put_failed(options, error)
 
 
-def _place(call: Call[Placed], conversation: Conversation, put: Put) -> None:
+def _judgement(
+    conversation: Conversation, descriptor: ObjectDescriptor, handle: Handle, options: int
+) -> Callable[[], None] | None:
+    """The judgement of an MQPUT1 whose user is judged: on shared queues it is made again, by the rights that the group
+    has when the message is put.
+    """
+    hconn = conversation.hconn
+    if hconn.caller is None or conversation.context.sharing is None:
+        return None
+    names = [(descriptor.object_name, descriptor.object_q_mgr_name)]
+    if isinstance(handle, DistributionList):
+        both = zip(descriptor.records, handle.destinations, strict=True)
+        names = [(each.object_name, each.object_q_mgr_name) for each, there in both if isinstance(there, Handle)]
+
+    def judge() -> None:
+        for each in names:
+            judged_route(conversation.core.objects, hconn, each, options, descriptor.alternate_user_id)
+
+    return judge
+
+
+def _judged_in_core() -> None:
+    """A put that asks for reports is judged when it is put (`broker.core.calls.puts.putting`)."""
+
+
+def _place(call: Call[Placed], conversation: Conversation, put: Put, judge: Callable[[], None] | None = None) -> None:
     """Put a message to a queue."""
     if put.route.group is not None:
         put = placing.on_its_way(conversation.core, put)
     if put.route.queue.shared:
-        step = PutStep(partial(_place_in_core, conversation, put), put.pmo, put.handle, put)
+        if judge is None and put.hconn.caller is not None and put.md is not None and put.md.reply_to_q:
+            judge = _judged_in_core
+        step = PutStep(partial(_place_in_core, conversation, put), put.pmo, put.handle, put, judge)
         conversation.context.member.puts.put(conversation, call, step)
         return
     try:
@@ -179,10 +211,12 @@ def _answer_again(call: Call[Placed], conversation: Conversation, put: Put, dupl
     conversation.call_order.write(Rows(), first_settled, reveals=False)
 
 
-def _distribute(call: Call[Placed], conversation: Conversation, list_put: ListPut) -> None:
+def _distribute(
+    call: Call[Placed], conversation: Conversation, list_put: ListPut, judge: Callable[[], None] | None = None
+) -> None:
     """Put a message to a distribution list."""
     if _reaches_shared(list_put.destinations):
-        step = PutStep(partial(_distribute_in_core, conversation, list_put), list_put.pmo)
+        step = PutStep(partial(_distribute_in_core, conversation, list_put), list_put.pmo, judge=judge)
         conversation.context.member.puts.put(conversation, call, step)
     else:
         _placed(call, conversation, *_distribute_in_core(conversation, list_put))

@@ -16,7 +16,7 @@ from broker.engine.admin.objects import inquire, settings
 from broker.engine.calls.answers import opened, refusal, succeed
 from broker.engine.calls.gets import spoil
 from broker.engine.jobs.awaits import PAUSE, Changed
-from broker.engine.jobs.group_awaits import Asked, refreshed
+from broker.engine.jobs.group_awaits import Asked, refreshed, secured
 from broker.engine.leaving import ending_waits
 from broker.engine.mistakes import mistake
 from broker.engine.security.proofs import renewal_under_way
@@ -39,6 +39,8 @@ async def open_model(
 ) -> Opened | None:
     """MQOPEN of a model queue: make a dynamic queue, then open it."""
     core, hconn, clock = conversation.core, conversation.hconn, conversation.context.clock
+    if hconn.caller is not None and conversation.context.sharing is not None:
+        await secured(conversation.context.sharing)
     define = core.make_dynamic(hconn, descriptor, options, clock.time())
     await Changed(*created(define, conversation.manager.catalog, hconn.caller))
     handle = core.open_dynamic(hconn, descriptor, define.definition.name, options, clock.monotonic())
@@ -49,6 +51,16 @@ async def open_model(
         return opened(handle, core.name)
     conversation.close_handle(handle)
     raise _connection_ended(conversation)
+
+
+async def open_list(
+    conversation: Conversation, call: Call[Opened], descriptor: ObjectDescriptor, options: int
+) -> Opened | None:
+    """MQOPEN of a distribution list by a user who is judged, where there is a group: its queues may be shared."""
+    await secured(conversation.context.member)
+    if conversation.broken or call.done():
+        raise _connection_ended(conversation)
+    return opened(conversation.open_handle(descriptor, options), conversation.core.name)
 
 
 async def delete_dynamic(conversation: Conversation, handle: Handle, options: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.core.claims.claiming import Limits
 from broker.core.security.rights import Right
@@ -14,7 +14,7 @@ from broker.mqi.names import is_name
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from broker.core.claims.consumer import Consumer
     from broker.core.manager import Manager
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from broker.engine.manager import QueueManager
     from broker.engine.shared_queues import SharedClaims
     from broker.interface.claims.claims import BrowseSelection, ConsumerState, Cut, QueueRange, Registration
+
+T = TypeVar("T")
 
 
 class ClaimCalls:
@@ -173,7 +175,7 @@ class ClaimCalls:
             self.hconn.require(Right.BROWSE, *(each for each in names if not each.endswith("*")))
             names = [queue.name for queue in queues if caller.may(Right.BROWSE, queue.name)]
         if sharing is not None and sharing.claims.takes(names):
-            sharing.answer(self.call_order, call, lambda: sharing.claims.queue_ranges(names))
+            self._read_shared(call, names, lambda: sharing.claims.queue_ranges(names))
         else:
             ranges.queue_ranges(self, call, names)
 
@@ -183,8 +185,8 @@ class ClaimCalls:
         queue, (after, last) = self._queue_read(q_name), ranges.within(within)
         if queue.shared:
             claims, longest = self.context.member.claims, self.room.frame_bytes
-            self.context.member.answer(
-                self.call_order, call, lambda: claims.browse_range(queue.name, after, last, selection, longest)
+            self._read_shared(
+                call, [queue.name], lambda: claims.browse_range(queue.name, after, last, selection, longest)
             )
         else:
             ranges.browse_range(self, call, queue, (after, last), selection)
@@ -194,11 +196,21 @@ class ClaimCalls:
         queue, (after, last) = self._queue_read(q_name), ranges.within(within)
         if queue.shared:
             claims = self.context.member.claims
-            self.context.member.answer(
-                self.call_order, call, lambda: claims.browse_cuts(queue.name, after, last, messages, size)
-            )
+            self._read_shared(call, [queue.name], lambda: claims.browse_cuts(queue.name, after, last, messages, size))
         else:
             ranges.browse_cuts(self, call, queue, (after, last), (messages, size))
+
+    def _read_shared(self, call: Call[T], q_names: Sequence[str], read: Callable[[], Awaitable[T]]) -> None:
+        """Answer with what is read of shared queues, by a user who may browse them as the group has it now."""
+        member = self.context.member
+
+        async def judged() -> T:
+            if self.hconn.caller is not None:
+                await member.repository.secure()
+                self.hconn.require(Right.BROWSE, *q_names)
+            return await read()
+
+        member.answer(self.call_order, call, judged)
 
     def _queue_read(self, q_name: str) -> LocalQueue:
         name = checks.name(q_name)

@@ -9,6 +9,7 @@ from broker.core.security.rights import Right
 from broker.engine.calls.unit_of_work import DeliveryUnit
 from broker.engine.handlers.deliveries import TakeCall
 from broker.engine.jobs.awaits import PAUSE
+from broker.engine.jobs.group_awaits import secured
 from broker.engine.releases import release_early
 from broker.interface.handlers.delivery_answers import ServeAnswer
 from broker.interface.port import Call
@@ -66,19 +67,31 @@ class DeliveryCalls:
 
     def _serve(self, call: Call[ServeAnswer], q_name: str, options: ServiceOptions) -> None:
         name = checks.name(q_name)
-        self.hconn.require(Right.GET, name)
-        self.hconn.require(Right.PUT | Right.PASSALL, *filter(None, (options.dead_letter, options.last_dead_letter)))
+        self._judge_serve(name, options)
         queue = self.core.objects.queues.get(name)
         self.core.deliveries.check(queue, name, options)
         assert queue is not None
         number, steps = self.core.deliveries.serve(self.hconn, queue, options)
 
         async def looking() -> ServeAnswer:
+            if queue.shared and self.hconn.caller is not None:
+                try:
+                    await secured(self.context.member)
+                    if self.call_order.ended is not None:
+                        raise MQError(self.call_order.ended, "the connection ended before it served the queue")
+                    self._judge_serve(name, options)
+                except MQError:
+                    self.context.deliveries.stop_serving(self, number)  # type: ignore[arg-type]
+                    raise
             for _ in steps:
                 await PAUSE
             return ServeAnswer(number)
 
         self.call_order.look(call, looking())
+
+    def _judge_serve(self, q_name: str, options: ServiceOptions) -> None:
+        self.hconn.require(Right.GET, q_name)
+        self.hconn.require(Right.PUT | Right.PASSALL, *filter(None, (options.dead_letter, options.last_dead_letter)))
 
     def _release_delayed(self, call: Call[int], q_name: str, msg_id: bytes | None) -> None:
         name = checks.name(q_name)

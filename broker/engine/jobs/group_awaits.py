@@ -30,6 +30,11 @@ class Asked(Look[T]):
         self.answer = await self._work()
 
 
+def secured(member: SharedQueues) -> Asked[None]:
+    """Know users and rights as the group has them now. Raises CF_NOT_AVAILABLE (2345)."""
+    return Asked(member, "the reading of rights", member.repository.secure)
+
+
 def refreshed(member: SharedQueues, *, held: bool = False) -> Asked[None]:
     """Bring up to date what is known of the shared queues, as far as the database can be reached. `held`: also the
     claims of their messages, and the lag of consumers.

@@ -117,7 +117,7 @@ class Credentials:
 
     async def _renewing(self, user: User, renewal: str) -> int:
         """As a job: while it looks no other change is being made."""
-        definition = self._core.objects.own("USER", user.name)
+        definition = self._core.objects.holding("USER", user.name)
         if definition is not None and definition.attributes.get("PASSWORD") == user.password:
             await Changed(Define(Definition("USER", user.name, {**definition.attributes, "PASSWORD": renewal})))
         return 0

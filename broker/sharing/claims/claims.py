@@ -71,6 +71,7 @@ class GroupClaims(Ranges):
         self, session: DatabaseSession, consumer: Consumer, caller: Caller | None, wanted: Right = Right.GET
     ) -> None:
         if caller is not None:
+            await self._member.repository.check_security(session)
             rows = await session.fetch("SELECT DISTINCT queue FROM message WHERE consumer = $1", consumer.uuid)
             self._member.core.consumers.judge(caller, consumer.q_names, [row["queue"] for row in rows], wanted)
 

@@ -94,10 +94,21 @@ class GroupSinks:
         """The query of a sink and its last batch, when nothing of it is on its way. Raises NOT_AUTHORIZED (2035)."""
 
         async def work(session: DatabaseSession) -> tuple[str, int] | None:
-            await _judge(session, name, caller)
+            await self._judge(session, name, caller)
             return sink_of(name, await session.fetchrow(_TO_STAGE, name)).published
 
         return await self._database.transact(work, _nothing)
+
+    async def _judge(
+        self, session: DatabaseSession, sink: str, caller: Caller | None, wanted: Right = Right.PUT
+    ) -> None:
+        """Raise NOT_AUTHORIZED (2035) for a caller who has not the wanted right on each queue for which the units of a
+        sink have messages.
+        """
+        if caller is not None:
+            await self._member.repository.check_security(session)
+            for row in await session.fetch(_QUEUES, sink):
+                caller.require(wanted, row["queue"])
 
     # Staging
 
@@ -162,7 +173,7 @@ class GroupSinks:
 
         async def work(session: DatabaseSession) -> Publication:
             sink = sink_of(name, await session.fetchrow(_TO_DECIDE, name))
-            await _judge(session, name, caller)
+            await self._judge(session, name, caller)
             names = [winner.unit for winner in winners]
             sinks = sinks_of(sink, await _published(session, sink, names))
             publishing = Publishing(self._member.core, sinks, sink, batch, query, winners)
@@ -229,7 +240,7 @@ class GroupSinks:
 
         async def work(session: DatabaseSession) -> int | None:
             await session.fetchrow(_TO_DECIDE, name.sink)
-            await _judge(session, name.sink, caller)
+            await self._judge(session, name.sink, caller)
             id = await session.fetchval(_NAMED, *name, before)
             if id is None:
                 return None
@@ -256,7 +267,7 @@ class GroupSinks:
         async def work(session: DatabaseSession) -> int:
             if await session.fetchrow(_TO_DECIDE, name) is None:
                 raise unknown(name)
-            await _judge(session, name, caller, Right.CLR)
+            await self._judge(session, name, caller, Right.CLR)
             ids = [row["id"] for row in await session.fetch(_OF_SINK, name)]
             messages: int = await session.fetchval("SELECT discard_units($1)", ids)
             await session.execute("DELETE FROM sink WHERE name = $1", name)
@@ -293,15 +304,6 @@ async def _published(session: DatabaseSession, sink: Sink, names: Sequence[UnitN
     by_text = {name.text: name for name in names}
     rows = await session.fetch("SELECT name FROM published_unit WHERE name = ANY ($1)", list(by_text))
     return [by_text[row["name"]] for row in rows]
-
-
-async def _judge(session: DatabaseSession, sink: str, caller: Caller | None, wanted: Right = Right.PUT) -> None:
-    """Raise NOT_AUTHORIZED (2035) for a caller who has not the wanted right on each queue for which the units of a sink
-    have messages.
-    """
-    if caller is not None:
-        for row in await session.fetch(_QUEUES, sink):
-            caller.require(wanted, row["queue"])
 
 
 def _nothing() -> None:

@@ -30,6 +30,7 @@ _REASONS: Final[dict[str | None, MQRC]] = {
     FENCED: MQRC.CF_NOT_AVAILABLE,
     "EM006": MQRC.CF_NOT_AVAILABLE,  # a unit of work would leave messages behind
     "EM007": MQRC.CF_NOT_AVAILABLE,  # somebody else has taken a recovery over, its owner perhaps
+    "EM012": MQRC.ENVIRONMENT_ERROR,  # a member of an older release
     "EM042": MQRC.OBJECT_IN_USE,
     "EM005": MQRC.BACKED_OUT,  # the unit of work has been ended by a peer
     FULL: MQRC.Q_FULL,
@@ -54,7 +55,9 @@ class OutcomeUnknownError(Exception):
 
 
 class StaleError(MQError):
-    """A call relied on a definition of which there is a newer version. It is made again when that is known."""
+    """A call relied on a definition of which there is a newer version, or on rights. It is made again when that is
+    known.
+    """
 
 
 class OvertakenError(MQError):

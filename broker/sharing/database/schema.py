@@ -36,6 +36,7 @@ ROOMS: Final = (
     "recovery",
     "tags",
     "definitions",
+    "security",
     "structures",
     "units",
     "puts",

@@ -35,10 +35,10 @@ class GroupCommands:
         self._moving = Moving(member)
         self._structures = Structures(member)
 
-    async def carry_out(self, request: ScopedRequest | GroupRequest) -> Sequence[CommandReply]:
+    async def carry_out(self, request: ScopedRequest | GroupRequest, user: str | None) -> Sequence[CommandReply]:
         """Return the replies. Raises MQError where the database does not do it."""
         if isinstance(request, ScopedRequest):
-            return await self.orders.send(request)
+            return await self.orders.send(request, user)
         if isinstance(request, PeerUnitsRequest | ResolvePeerUnitRequest):
             return await self._peer_units.carry_out(request)
         if isinstance(request, MembersRequest):

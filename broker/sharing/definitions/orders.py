@@ -59,10 +59,12 @@ class Orders:
 
     # Who asks
 
-    async def send(self, request: ScopedRequest) -> list[CommandReply]:
-        """Give the command to whom it is for; the replies of each, those that do not answer named. Raises MQError."""
+    async def send(self, request: ScopedRequest, user: str | None) -> list[CommandReply]:
+        """Give the command to whom it is for, each of whom judges its `user`, unless it is its owner; the replies of
+        each, those that do not answer named. Raises MQError.
+        """
         sent = uuid4()
-        asked = await self._ask(sent, request)
+        asked = await self._ask(sent, request, user)
         if not asked:
             return [refused(errors.not_found(request.scope, "It is no member of the group that runs"))]
         over = False
@@ -83,12 +85,12 @@ class Orders:
             timer.cancel()
         return await self._collect(sent)
 
-    async def _ask(self, sent: UUID, request: ScopedRequest) -> int:
+    async def _ask(self, sent: UUID, request: ScopedRequest, user: str | None) -> int:
         async def work(session: DatabaseSession) -> int:
-            count = await session.fetchval(
-                "SELECT send_command($1, $2, $3, $4)", sent, self._database.member, request.scope, request.text
-            )
-            return int(count)
+            about = sent, self._database.member, request.scope, request.text
+            if user is None:
+                return int(await session.fetchval("SELECT send_command($1, $2, $3, $4)", *about))
+            return int(await session.fetchval("SELECT send_command_of($1, $2, $3, $4, $5)", user, *about))
 
         return await self._database.transact(work, _nothing)
 
@@ -115,7 +117,8 @@ class Orders:
 
         async def work(session: DatabaseSession) -> Sequence[Any]:
             rows: Sequence[Any] = await session.fetch(
-                "UPDATE command SET begun = true WHERE member = $1 AND epoch = $2 AND NOT begun RETURNING id, command",
+                "UPDATE command SET begun = true WHERE member = $1 AND epoch = $2 AND NOT begun "
+                "RETURNING id, command, its_user",
                 self._database.member,
                 self._database.epoch,
             )
@@ -131,14 +134,14 @@ class Orders:
                     return
             rows = await self._database.transact(work, _nothing)
             for row in rows:
-                await self._answer(row["id"], await self._run(row["command"]))
+                await self._answer(row["id"], await self._run(row["command"], row["its_user"]))
         except (MQError, OutcomeUnknownError) as away:
             logger.warning("command of another member not run: %s", away)
 
-    async def _run(self, command: str) -> list[CommandReply]:
+    async def _run(self, command: str, user: str | None) -> list[CommandReply]:
         manager = self._member.manager
         call = ScriptCall(manager.config.limits.replies_bytes)
-        self._member.context.jobs.run(Job(manager.commands.sent(command, call), call, _nothing))
+        self._member.context.jobs.run(Job(manager.commands.sent(command, call, user), call, _nothing))
         return await call
 
     async def _answer(self, sent: UUID, replies: Sequence[CommandReply]) -> None:

@@ -4,27 +4,56 @@
     another member was faster the repository is read again, and the change is made of what it has become.
 2.  What is committed takes effect here before the command is answered, and is announced to all. Who hears of it, or has
     lost the line on which it is told, reads what has changed. Versions are never used again, so they alone say what.
+3.  What says who may do what has one more version for all of it, which is read in one snapshot with it. Who is judged
+    for what is shared is judged by the version that the group has at that moment (security 11.2).
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from broker.commands.table.attributes import defaults
-from broker.core.names.definitions import GROUP, GROUP_VERSION, SHARED, Define, Definition, Delete
+from broker.core.names.definitions import (
+    GROUP,
+    GROUP_VERSION,
+    SECURITY_SPACES,
+    SHARED,
+    Clear,
+    Define,
+    Definition,
+    Delete,
+    single_changes,
+)
+from broker.engine.jobs.awaits import Changed
+from broker.engine.jobs.jobs import Job
 from broker.engine.mistakes import mistake
+from broker.interface.port import Call
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.sharing.database.database import ATTEMPTS
 from broker.sharing.database.errors import OvertakenError, StaleError
+from broker.sharing.definitions.repository_change import (
+    DISPOSITION_WORDS,
+    NOTHING,
+    STRUCTURE,
+    Key,
+    Known,
+    RepositoryChange,
+    key_of,
+    made_of,
+    without_version,
+    written,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from broker.core.manager import Manager
-    from broker.core.names.definitions import SingleChange
+    from broker.core.names.definitions import Change, SingleChange
     from broker.engine.shared_queues import GroupWork
     from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
@@ -37,37 +66,22 @@ OBJECTS_CHANGED: Final = "@objects "
 (`announce_objects` in the schema).
 """
 
-_STRUCTURE: Final = "CFSTRUCT"
-_WORDS: Final = {SHARED: "SHARED", GROUP: "GROUP"}
-_NUMBERS: Final = {word: number for number, word in _WORDS.items()}
-_NEEDS_CLOSED: Final = ("USAGE", "CFSTRUCT")
+POLL_SECONDS: Final = 5.0
+"""The seconds after which a change of users or rights is known to all members, if nobody is told of it."""
+
+_NUMBERS: Final = {word: number for number, word in DISPOSITION_WORDS.items()}
 
 _OBJECTS: Final = (
-    "SELECT known.version AS gone, disposition, space, name, kind, object.version, attributes "
-    "FROM object FULL JOIN unnest($1::bigint[]) AS known (version) USING (version) "
-    "WHERE object.version IS NULL OR known.version IS NULL"
+    "SELECT security.version AS security, known.version AS gone, disposition, space, name, kind, object.version, "
+    "attributes FROM security LEFT JOIN ("
+    "(SELECT disposition, space, name, kind, version, attributes FROM object UNION ALL "
+    "SELECT 'SHARED', space, name, space, version, attributes FROM security_object) AS object "
+    "FULL JOIN unnest($1::bigint[]) AS known (version) USING (version)) "
+    "ON object.version IS NULL OR known.version IS NULL"
 )
+"""What has changed, and the version of security in each row; one row at least."""
+
 _STRUCTURES: Final = "SELECT name, attributes, version, status, backed_up FROM structure"
-
-
-class Key(NamedTuple):
-    """The key of a definition in the repository: SHARED or GROUP, the latter for structures too; name space and
-    name.
-    """
-
-    disposition: int
-    space: str
-    name: str
-
-
-class Known(NamedTuple):
-    """A definition as this member knows it: None, of version 0, where there is none."""
-
-    definition: Definition | None
-    version: int
-
-
-_NOTHING: Final = Known(None, 0)
 
 
 class Repository:
@@ -83,6 +97,8 @@ class Repository:
         self._read_until = 0  # the last of them that came to its end
         self._announced: set[int] = set()
         self._news = anyio.Event()
+        self.security = 0
+        """The version of users and rights by which this member judges."""
 
     @property
     def _core(self) -> Manager:
@@ -101,6 +117,16 @@ class Repository:
         async with self._lock:
             if self._read_until <= begun:
                 await self._read()
+
+    async def secure(self) -> None:
+        async with self._database.look() as session:
+            version = await session.fetchval("SELECT version FROM security")
+        if version != self.security:
+            await self.reload()
+
+    async def check_security(self, session: DatabaseSession) -> None:
+        """Raise StaleError where users or rights have changed since this member has read them."""
+        await session.execute("SELECT still_secured($1)", self.security)
 
     async def look_up(self) -> None:
         await self.reload()
@@ -129,19 +155,33 @@ class Repository:
         await work()
 
     async def run(self) -> None:
-        """Read again what other members have changed, for as long as the member lives."""
+        """Read again what other members have changed, for as long as the member lives. Users and rights are looked at
+        without a word, too.
+        """
         while not self._member.stopping:
-            await self._news.wait()
+            with anyio.move_on_after(POLL_SECONDS):
+                await self._news.wait()
             self._news = anyio.Event()
             announced, self._announced = self._announced, set()
             try:
-                await self._hear(announced)
+                await (self._hear(announced) if announced else self.secure())
             except MQError as away:
                 logger.debug("repository not read: %s", away)  # it is when there is a line again
             except Exception as error:
                 mistake(error, "the reading of shared definitions")
             else:
                 self._member.copies.refresh()
+                self.check_users()
+
+    def check_users(self) -> None:
+        """Keep with the queue manager that it checks its users, once the group has any (security 1.3)."""
+        if self._core.objects.authority.users and not self._core.checked and not self._member.stopping:
+            self._member.context.jobs.run(Job(_checking(self._core), Call(), _nothing))
+
+    async def check_users_at_start(self) -> None:
+        """As `check_users`, before anybody connects."""
+        if self._core.objects.authority.users and not self._core.checked:
+            await self._member.manager.define_at_start([self._core.as_checked()], "check of users")
 
     def notified(self, change: int = 0) -> None:
         """Something has changed, or may have: `announce_objects` in the schema says what."""
@@ -163,24 +203,25 @@ class Repository:
         for row in structures:
             self._take_structure(row)
         for row in objects:
-            if row["gone"] is None:
+            if row["gone"] is None and row["version"] is not None:
                 key = Key(_NUMBERS[row["disposition"]], row["space"], row["name"])
                 self._take(key, Definition(row["kind"], key.name, json.loads(row["attributes"])), row["version"])
         there = {row["name"] for row in structures}
-        gone = [key for key in self._known if key.space == _STRUCTURE and key.name not in there]
+        gone = [key for key in self._known if key.space == STRUCTURE and key.name not in there]
         gone += [self._objects[row["gone"]] for row in objects if row["gone"] in self._objects]  # and not replaced
         for key in gone:
             self._forget(key)
+        self.security = objects[0]["security"]
         self._read_until = number
         self._member.context.perform()
 
     def _take(self, key: Key, definition: Definition, version: int) -> None:
         """Let a definition of the repository take effect here."""
-        self._objects.pop(self._known.get(key, _NOTHING).version, None)
+        self._objects.pop(self._known.get(key, NOTHING).version, None)
         self._objects[version] = key
         self._known[key] = Known(definition, version)
         if key.disposition == SHARED:
-            self._core.apply(Define(definition, version), self._member.manager.clock.monotonic())
+            self._apply(Define(definition, version))
         else:
             attributes = {**definition.attributes, GROUP_VERSION: version}
             self._core.objects.group_definitions[key.space, key.name] = Definition(
@@ -188,46 +229,48 @@ class Repository:
             )
 
     def _take_structure(self, row: Any) -> None:
-        key = Key(GROUP, _STRUCTURE, row["name"])
-        if self._known.get(key, _NOTHING).version == row["version"]:
+        key = Key(GROUP, STRUCTURE, row["name"])
+        if self._known.get(key, NOTHING).version == row["version"]:
             self._core.objects.structure(key.name).backed_up = row["backed_up"]
             return
-        attributes = defaults(_STRUCTURE) | json.loads(row["attributes"])
-        definition = Definition(_STRUCTURE, key.name, attributes)
+        attributes = defaults(STRUCTURE) | json.loads(row["attributes"])
+        definition = Definition(STRUCTURE, key.name, attributes)
         self._known[key] = Known(definition, row["version"])
         self._core.objects.define_structure(definition, failed=row["status"] != "ACTIVE", backed_up=row["backed_up"])
 
     def _forget(self, key: Key) -> None:
         self._objects.pop(self._known.pop(key).version, None)
         if key.disposition == SHARED:
-            self._core.apply(Delete(key.space, key.name, SHARED), self._member.manager.clock.monotonic())
-        elif key.space == _STRUCTURE:
+            self._apply(Delete(key.space, key.name, SHARED))
+        elif key.space == STRUCTURE:
             self._core.objects.forget_structure(key.name)
         else:
             self._core.objects.group_definitions.pop((key.space, key.name), None)
 
-    # Changing
+    def _apply(self, change: SingleChange) -> None:
+        """Let a change take effect, and tell those who follow the definitions."""
+        self._core.apply(change, self._member.manager.clock.monotonic())
+        for follow in self._member.context.followers:
+            follow(change)
 
-    def owns(self, change: SingleChange) -> bool:
-        """True if a change is one of the repository."""
-        return _key(change).disposition in _WORDS
+    # Changing
 
     def _known_of(self, change: SingleChange) -> Known:
         """Return the definition from which a change is made."""
-        return self._known.get(_key(change), _NOTHING)
+        return self._known.get(key_of(change), NOTHING)
 
-    def change(self, change: SingleChange, then: Done) -> None:
-        before = self._known_of(change)
+    def change(self, change: Change, then: Done) -> None:
+        steps = [RepositoryChange(each, self._known_of(each)) for each in single_changes(change)]
 
         async def work() -> None:
-            await self._make(change, before)
+            await self._make(steps)
             self._member.context.perform()
             await self._member.copies.make()
 
         self._member.ask(work, "a change of shared definitions", then)
 
-    async def _make(self, change: SingleChange, before: Known) -> None:
-        """Make a change of what was `before`, and let it take effect here.
+    async def _make(self, steps: Sequence[RepositoryChange]) -> None:
+        """Make changes, and let them take effect here.
 
         Raises OBJECT_ALREADY_EXISTS (2100), UNKNOWN_OBJECT_NAME (2085), OBJECT_IN_USE (2042), Q_NOT_EMPTY (2055),
         CF_STRUC_ERROR (2349), OBJECT_CHANGED (2041) where others change it all the time, and those of the database.
@@ -235,93 +278,46 @@ class Repository:
         async with self._lock:
             for _ in range(ATTEMPTS):
                 try:
-                    await self._write(change, before)
+                    await self._write(steps)
                 except OvertakenError:
                     await self._read()
-                    now = self._known_of(change)
-                    change, before = _made_of(change, before.definition, now), now
+                    steps = [made_of(step, self._known_of(step.change)) for step in steps]
                 else:
                     return
-        raise MQError(MQRC.OBJECT_CHANGED, f"{_key(change).name} is being changed by other members: try again")
+        name = key_of(steps[0].change).name
+        raise MQError(MQRC.OBJECT_CHANGED, f"{name} is being changed by other members: try again")
 
-    async def _write(self, change: SingleChange, before: Known) -> None:
-        key = _key(change)
-        if isinstance(change, Define):
-            definition = _without_version(change.definition)
-            version = await self._database.transact(
-                lambda session: _define(session, key, definition, before, force=change.force), _nothing
-            )
-            if key.space == _STRUCTURE:
-                await self._read()
-            else:
-                self._take(key, definition, version)
-        elif isinstance(change, Delete):
-            await self._database.transact(lambda session: _delete(session, key, change, before), _nothing)
+    async def _write(self, steps: Sequence[RepositoryChange]) -> None:
+        secured = any(step.change.space in SECURITY_SPACES for step in steps)
+
+        async def work(session: DatabaseSession) -> tuple[int, list[int]]:
+            security = await session.fetchval("SELECT change_security()") if secured else 0
+            return security, [await written(session, step) for step in steps]
+
+        security, versions = await self._database.transact(work, _nothing)
+        if security == self.security + 1:  # else others have changed something that is not known here yet
+            self.security = security
+        for step, version in zip(steps, versions, strict=True):
+            await self._take_effect(step.change, version)
+
+    async def _take_effect(self, change: SingleChange, version: int) -> None:
+        key = key_of(change)
+        if isinstance(change, Delete):
             self._forget(key)
-        else:
-            await self._database.transact(
-                lambda session: session.execute("SELECT clear_queue($1, $2)", key.name, before.version), _nothing
-            )
-            self._core.apply(change, self._member.manager.clock.monotonic())
+        elif isinstance(change, Clear):
+            self._apply(change)
             self._core.objects.shared_queues[key.name].depth = 0
+        elif key.space == STRUCTURE:
+            await self._read()
+        else:
+            self._take(key, without_version(change.definition), version)
 
 
-def _key(change: SingleChange) -> Key:
-    if isinstance(change, Define):
-        definition = change.definition
-        return Key(GROUP if definition.kind == _STRUCTURE else definition.disposition, definition.space, change.name)
-    return Key(change.disposition, change.space, change.name)
-
-
-def _without_version(definition: Definition) -> Definition:
-    attributes = {keyword: value for keyword, value in definition.attributes.items() if keyword != GROUP_VERSION}
-    return Definition(definition.kind, definition.name, attributes)
-
-
-def _made_of(change: SingleChange, before: Definition | None, now: Known) -> SingleChange:
-    """The same change of what another member has made of it meanwhile. Raises OBJECT_ALREADY_EXISTS (2100),
-    UNKNOWN_OBJECT_NAME (2085).
-    """
-    if before is None and now.definition is not None:
-        raise MQError(MQRC.OBJECT_ALREADY_EXISTS, "another member has defined it meanwhile")
-    if before is not None and now.definition is None:
-        raise MQError(MQRC.UNKNOWN_OBJECT_NAME, change.name)
-    if not isinstance(change, Define) or before is None or now.definition is None:
-        return change
-    wanted = change.definition
-    given = {word: value for word, value in wanted.attributes.items() if before.attributes.get(word) != value}
-    return Define(Definition(wanted.kind, wanted.name, now.definition.attributes | given), force=change.force)
-
-
-async def _define(session: DatabaseSession, key: Key, definition: Definition, before: Known, *, force: bool) -> int:
-    attributes = json.dumps(definition.attributes)
-    if key.space == _STRUCTURE:
-        return int(await session.fetchval("SELECT define_structure($1, $2, $3)", key.name, attributes, before.version))
-    version = await session.fetchval(
-        "SELECT define_object($1, $2, $3, $4, $5, $6)",
-        _WORDS[key.disposition], key.space, key.name, definition.kind, attributes, before.version,
-    )  # fmt: skip
-    if key.disposition == SHARED and before.definition is not None:
-        was, is_now = before.definition.attributes, definition.attributes
-        moved = was.get("CFSTRUCT") != is_now.get("CFSTRUCT")
-        closed = any(was.get(word) != is_now.get(word) for word in _NEEDS_CLOSED)
-        alone = bool(was.get("SHARE")) and not is_now.get("SHARE")
-        if moved or (closed and not force) or (alone and not force):
-            await session.execute(
-                "SELECT check_unused($1, $2, $3, $4)", key.name, closed, 1 if alone and not force else -1, closed
-            )
-    return int(version)
-
-
-async def _delete(session: DatabaseSession, key: Key, change: Delete, before: Known) -> None:
-    if key.disposition == SHARED:
-        await session.execute(
-            "SELECT delete_queue($1, $2, $3, $4)", key.name, before.version, change.purge, change.closing
-        )
-    elif key.space == _STRUCTURE:
-        await session.execute("SELECT delete_structure($1, $2)", key.name, before.version)
-    else:
-        await session.execute("SELECT delete_object('GROUP', $1, $2, $3)", key.space, key.name, before.version)
+async def _checking(core: Manager) -> int:
+    """As a job: while it looks no other change is being made."""
+    if not core.checked:
+        await Changed(core.as_checked())
+    return 0
 
 
 def _nothing() -> None:

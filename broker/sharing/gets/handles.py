@@ -59,19 +59,20 @@ class Handles:
     ) -> None:
         """Open a queue here, then in the group."""
         member = self._member
+        judged_by = None if conversation.hconn.caller is None else member.repository.security
         handle = member.core.open(conversation.hconn, descriptor, options, member.manager.clock.monotonic())
-        await self.register(conversation, handle)
+        await self.register(conversation, handle, judged_by)
         if call.done():
             if handle.hobj in conversation.hconn.handles:
                 conversation.close_handle(handle)
         else:
             call.set_result(opened(handle, member.core.name))
 
-    async def register(self, conversation: Conversation, handle: Handle) -> None:
+    async def register(self, conversation: Conversation, handle: Handle, judged_by: int | None = None) -> None:
         """Make it known in the group that a handle is open, or close it."""
         try:
             if handle.queue is not None and handle.queue.shared:  # else its name leads elsewhere now
-                await self.enter(handle)
+                await self.enter(handle, judged_by)
         except BaseException:
             if handle.hobj in conversation.hconn.handles:
                 conversation.close_handle(handle)
@@ -103,16 +104,16 @@ class Handles:
 
     # Their rows
 
-    async def enter(self, handle: Handle) -> None:
-        """Give a handle that has been opened here its row. Raises OBJECT_IN_USE (2042), OBJECT_CHANGED (2041), and
-        those of the database: then it has none, and is to be closed.
+    async def enter(self, handle: Handle, judged_by: int | None = None) -> None:
+        """Give a handle that has been opened here its row; `judged_by` is the version of users and rights that its user
+        was judged by. Raises OBJECT_IN_USE (2042), OBJECT_CHANGED (2041), and those of the database: then it has none,
+        and is to be closed.
         """
         queue, row = handle.queue, uuid4()
         assert isinstance(queue, SharedQueue)
 
         async def work(session: DatabaseSession) -> None:
-            await session.execute(
-                "SELECT open_handle($1, $2, $3, $4, $5, $6, $7)",
+            about = (
                 self._database.member,
                 self._database.epoch,
                 row,
@@ -121,6 +122,10 @@ class Handles:
                 handle.removes,
                 queue.exclusive is handle,
             )
+            if judged_by is None:
+                await session.execute("SELECT open_handle($1, $2, $3, $4, $5, $6, $7)", *about)
+            else:
+                await session.execute("SELECT open_judged_handle($1, $2, $3, $4, $5, $6, $7, $8)", *about, judged_by)
 
         await self._database.transact(work, _nothing)
         if handle in handle.hconn.handles.values():

@@ -130,9 +130,11 @@ class GroupMember:
         await self.triggering.start()
         if self._runs:
             self.copies.refresh()
+            self.repository.check_users()
             await self.handles.enter_again()
         else:
             await self.copies.make_at_start()
+            await self.repository.check_users_at_start()
         await self.units.outcomes.start()
 
     def life_ended(self) -> None:
@@ -223,7 +225,13 @@ class GroupMember:
 
     def make(self, call_order: CallOrder, call: Call[Any], work: GroupWork[None]) -> None:
         """Make a held call, which `work` answers unless it fails."""
-        up_to_date = partial(self.repository.up_to_date, work)
+
+        async def unless_ended() -> None:
+            if call_order.ended is not None:  # its user may have been disabled while rights were read again
+                raise MQError(call_order.ended, "the connection ended before the call was made")
+            await work()
+
+        up_to_date = partial(self.repository.up_to_date, unless_ended)
         self.ask(up_to_date, "a call on a shared queue", partial(self._fail, call), call_order)
 
     def _fail(self, call: Call[Any], error: Exception | None) -> None:

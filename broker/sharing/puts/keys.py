@@ -51,6 +51,9 @@ async def write_keyed(member: GroupMember, conversation: Conversation, batch: Pu
     joined = bool(int(checks.put_options(put.pmo).options) & _SYNCPOINT)
 
     async def work(session: DatabaseSession) -> None:
+        if gathered.step.judge is not None:  # also who is answered that it was made before
+            await batch.check_rights(session)
+            gathered.step.judge()
         row = await session.fetchrow(
             "SELECT * FROM find_key($1, $2, $3)", q_name, hashed, _unit(conversation, joined=joined)
         )

@@ -17,7 +17,7 @@ from broker.mqi.errors import MQError
 from broker.sharing.puts.writing import limited, placed_by, put_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from broker.core.message.entry import Entry
     from broker.core.queues.message_queue import MessageQueue
@@ -53,9 +53,14 @@ class PutBatch:
     """
 
     def __init__(
-        self, conversation: Conversation, puts: Sequence[GatheredPut], depths: Mapping[SharedQueue, int]
+        self,
+        conversation: Conversation,
+        puts: Sequence[GatheredPut],
+        depths: Mapping[SharedQueue, int],
+        check_security: Callable[[DatabaseSession], Awaitable[None]],
     ) -> None:
         self._conversation = conversation
+        self._check_security = check_security
         self._puts = puts
         self.depths = depths
         hconn = conversation.hconn
@@ -77,6 +82,7 @@ class PutBatch:
         """Make an attempt; without a `lane` as part of the transaction under way."""
         if self._conversation.call_order.ended is not None:
             raise MQError(self._conversation.call_order.ended, "the connection ended before the put was made")
+        await self.check_rights(session)
         self._make()
         joined = self._conversation.hconn.unit
         if joined is not None and joined.shared is not None:
@@ -85,6 +91,11 @@ class PutBatch:
             return 0
         now = self._conversation.context.clock.time()
         return await put_messages(session, self._placed, now, lane=lane, joined=joined, beyond=self._beyond)
+
+    async def check_rights(self, session: DatabaseSession) -> None:
+        """Raise StaleError where users are judged, and rights have changed in the group."""
+        if any(put.step.judge is not None for put in self._puts):
+            await self._check_security(session)
 
     def restore(self) -> None:
         """Take back what the attempt has changed in memory."""
@@ -111,6 +122,8 @@ class PutBatch:
     def _make_one(self, put: GatheredPut) -> None:
         put.error = put.unit = None
         try:
+            if put.step.judge is not None:
+                put.step.judge()
             if put.step.handle is not None:
                 put.step.handle.output_route()
             put.answer, put.unit = put.step.make()

@@ -136,7 +136,7 @@ class GroupPuts:
         depths: dict[SharedQueue, int] = {}
         stale = 0
         while True:
-            batch = PutBatch(conversation, puts, depths)
+            batch = PutBatch(conversation, puts, depths, self._member.repository.check_security)
             try:
                 if is_keyed(puts[0]):
                     await write_keyed(self._member, conversation, batch, puts[0])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.core.security import authority as authority_module
-from broker.core.security.authority import Authority, NotAuthorizedError
+from broker.core.security.authority import Authority, GroupAuthority, NotAuthorizedError
 from broker.core.security.facts import AuthorityRecord
 from broker.core.security.profiles import fits
 from broker.core.security.rights import ALL_MQI, Q_MGR, Q, Right, all_of, words_of
@@ -135,6 +135,36 @@ def test_administrators_need_no_records() -> None:
     assert [made.authority.missing(each, Q, "A", all_of(Q)) for each in ("root", "mqm")] == [Right.NONE] * 2
     made.authority.delete("USER", "root")
     assert made.authority.missing("root", Q, "A", Right.GET) == Right.GET
+
+
+@pytest.mark.parametrize(
+    ("name", "user", "expected"),
+    [
+        ("OURS", "fred", Right.GET),  # by what is shared alone
+        ("MINE", "fred", Right.PUT),
+        ("OURS", "root", Right.NONE),  # an administrator of the member
+        ("OURS", "mqm", Right.NONE),
+        ("OURS", "boss", ~Right.NONE),
+    ],
+)
+def test_shared_queues_are_judged_by_what_is_shared(name: str, user: str, expected: Right) -> None:
+    group, own = Definitions(), Definitions()
+    group.authority = GroupAuthority()
+    own.authority = Authority({"OURS"}, group.authority)
+    group.user("boss", "mqm")
+    group.record("OURS", "fred", Right.GET)
+    own.user("root", "mqm")
+    own.record("OURS", "fred", Right.PUT)
+    own.record("MINE", "fred", Right.PUT)
+    assert own.authority.rights(user, Q, name) == expected
+    assert own.authority.judge_of(Q, name) is (group.authority if name == "OURS" else own.authority)
+
+
+def test_a_refresh_is_one_of_what_the_group_shares_too() -> None:
+    group = GroupAuthority()
+    before = group.generation
+    Authority({"OURS"}, group).refresh()
+    assert group.generation == before + 1
 
 
 def test_the_queue_manager_has_one_profile() -> None:
