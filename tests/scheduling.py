@@ -48,7 +48,11 @@ class FileScheduling(LoadFileScheduling):  # type: ignore[misc]
             super()._assign_work_unit(node)
 
     def _reschedule(self, node: WorkerController) -> None:
-        """Deal out to it until it has enough: a process begins a test when it knows of another, or that none comes."""
+        """Deal out to it until it has enough: a process begins a test when it knows of another, or that none comes. One
+        that has not said yet which tests it has found is dealt out to when it does.
+        """
+        if node not in self.registered_collections:
+            return
         had = -1
         while had != (had := len(self.workqueue)):
             super()._reschedule(node)

@@ -95,3 +95,20 @@ def test_what_is_dealt_to_a_process_that_has_just_died_is_dealt_to_another() -> 
         run.mark_test_complete(second, index)
     assert not run.has_pending
     assert {tests[index] for index in first.dealt + second.dealt} == {*tests} - {killer}
+
+
+def test_nothing_is_dealt_to_a_process_that_has_not_collected_yet() -> None:
+    tests = [f"tests/test_{file}.py::test[{number}]" for file in range(8) for number in range(2)]
+    options = SimpleNamespace(loadscopereorder=False)
+    run = FileScheduling(SimpleNamespace(getvalue=lambda _: ["2*popen"], option=options))
+    first, second, later = Process(), Process(), Process()
+    for process in (first, second):
+        run.add_node(process)
+        run.add_node_collection(process, tests)
+    run.schedule()
+    run.add_node(later)
+    run.schedule()  # as another one that takes the place of a dead one has collected
+    assert not later.dealt
+    run.add_node_collection(later, tests)
+    run.schedule()
+    assert later.dealt
