@@ -33,7 +33,7 @@ STORES: dict[str, Callable[[Path], Callable[[], Store]]] = {
     "log": lambda path: partial(log_store, path / "data"),
 }
 
-SHARING = {"shared": ("embedded", 1), "shared-two": ("tcp", 2)}
+SHARING = {"shared": ("embedded", 1), "shared-two": ("tcp", 2), "shared-judged": ("judged", 1)}
 """The systems with shared queues: the way in which they are reached, and how many members there are."""
 
 IN_MEMORY = Path("/dev/shm")

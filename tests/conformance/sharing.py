@@ -21,7 +21,7 @@ from broker.core.names.sharing_group import TRANSMISSION_QUEUE
 from broker.storage.memory import MemoryStore
 from tests.conformance.invariants import check_locks
 from tests.conformance.system import System, check_queues, columns, kept
-from tests.conformance.ways import WAYS
+from tests.conformance.ways import ENTRANCES
 from tests.sharing.database import JOINED
 from tests.sharing.members import Members
 
@@ -225,7 +225,7 @@ class SharedSystem(System):
         async with AsyncExitStack() as stack:
             self._managers = [await self._members.start(name) for name in self._names]
             self.manager = self._managers[0]
-            ways = [await stack.enter_async_context(WAYS[self.way](manager)) for manager in self._managers]
+            ways = [await stack.enter_async_context(ENTRANCES[self._entrance](manager)) for manager in self._managers]
             self.reached = InTurn(ways)
             self._ways = dict(zip(self._names, ways, strict=True))
             self._connections = await stack.enter_async_context(AsyncExitStack())

@@ -13,7 +13,7 @@ from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED
 from broker.mqi import MQRC
 from broker.testing import VirtualClock
 from tests.conformance.invariants import check_locks
-from tests.conformance.ways import COMMANDS, JUDGED, WAYS
+from tests.conformance.ways import COMMANDS, ENTRANCES, JUDGED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -142,7 +142,7 @@ class System:
             self.manager = await stack.enter_async_context(
                 QueueManager.open(self._config, store=self._store, clock=self.clock)
             )
-            self.reached = await stack.enter_async_context((WAYS | JUDGED)[self._entrance](self.manager))
+            self.reached = await stack.enter_async_context(ENTRANCES[self._entrance](self.manager))
             self._connections = await stack.enter_async_context(AsyncExitStack())
             self._stack = stack.pop_all()
 

@@ -79,7 +79,7 @@ class Judged(Embedded):
         super().__init__(manager)
         everything = {(object_type, "**"): all_of(object_type) for object_type in (Q, PROCESS)}
         everything |= {(object_type, CLASS): Right.CRT for object_type in (Q, PROCESS)}
-        give(manager, self.USER, everything | {(Q_MGR, SELF): self.MANAGER})
+        give(manager, self.USER, everything | {(Q_MGR, SELF): self.MANAGER}, shared=True)
 
     def connect(self, appl_name: str, user: str = "") -> AbstractAsyncContextManager[Connection]:
         if appl_name == COMMANDS:
@@ -129,3 +129,4 @@ async def tcp(manager: QueueManager) -> AsyncIterator[Way]:
 
 WAYS = {"embedded": embedded, "tcp": tcp}
 JUDGED = {"judged": judged}
+ENTRANCES = WAYS | JUDGED

@@ -34,8 +34,9 @@ Rights = dict[tuple[int, str], Right]
 """By type and name of the object."""
 
 
-def give(manager: QueueManager, user: str, rights: Mapping[tuple[int, str], Right]) -> None:
-    """Let a user have these rights, and no others on these objects."""
+def give(manager: QueueManager, user: str, rights: Mapping[tuple[int, str], Right], *, shared: bool = False) -> None:
+    """Let a user have these rights, and no others on these objects; `shared`: as its group has it."""
+    authority = manager.core.objects.authority
     for (object_type, profile), right in rights.items():
         key = record_key(profile, object_type, Principal.USER, user)
         record: dict[str, int | str] = {
@@ -45,7 +46,8 @@ def give(manager: QueueManager, user: str, rights: Mapping[tuple[int, str], Righ
             "ENTITY": user,
             "AUTHLIST": int(right),
         }
-        manager.core.objects.authority.define("AUTHREC", key, record)
+        for each in (authority, authority.group) if shared else (authority,):
+            each.define("AUTHREC", key, record)
 
 
 class World:

@@ -25,7 +25,7 @@ async def test_x9_2_an_open_of_a_shared_queue_that_is_refused_is_told_and_explai
     async with Members(group, 1) as members:
         await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)")
         manager = members["QM1"]
-        give(manager, "alice", {MANAGER: Right.CONNECT})
+        give(manager, "alice", {MANAGER: Right.CONNECT, (Q, "Q"): Right.PUT})  # which for a shared queue is none
         async with manager.connect("program", as_user="alice") as connection:
             with fails(MQRC.NOT_AUTHORIZED):
                 async with connection.open("Q", MQOO.OUTPUT):
@@ -34,8 +34,10 @@ async def test_x9_2_an_open_of_a_shared_queue_that_is_refused_is_told_and_explai
                 "not_authorized user=alice application=program step=open rule=alice has no PUT on QUEUE Q"
             ]
             access = await connection.explain_open("Q", for_="put")
-            assert access.grant == "SET AUTHREC PROFILE('Q') OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(PUT)"
-            give(manager, "alice", {(Q, "Q"): Right.PUT})
+            assert access.grant == (
+                "SET AUTHREC PROFILE('Q') OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(PUT) QSGDISP(SHARED)"
+            )
+            give(manager, "alice", {(Q, "Q"): Right.PUT}, shared=True)
             assert (await connection.explain_open("Q", for_="put")).allowed
             async with connection.open("Q", MQOO.OUTPUT):
                 pass

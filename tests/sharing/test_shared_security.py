@@ -170,20 +170,23 @@ async def test_x11_1_what_is_given_at_one_member_is_so_at_all(members: Members) 
             pass
 
 
-async def test_a_put_whose_right_goes_while_it_is_on_its_way_is_not_made(members: Members) -> None:
+@pytest.mark.parametrize("access", [_open, _put1, _put1_to_list, _put1_with_key, _open_list, _serve, _browse])
+async def test_a_call_whose_right_goes_while_the_database_takes_its_time_is_refused(
+    members: Members, access: Callable[[Connection], Awaitable[None]]
+) -> None:
     connection = await alice_at(members, "QM2")
     session = await members.group.session()
     try:
         async with session.transaction():
             await session.execute("LOCK TABLE security IN ACCESS EXCLUSIVE MODE")
-            put = asyncio.ensure_future(connection.put1("Q", b"A"))
+            made = asyncio.ensure_future(access(connection))
             await asyncio.sleep(0)
             await session.execute("UPDATE security SET version = version + 1")
             await session.execute(
                 "UPDATE security_object SET attributes = attributes || '{\"AUTHLIST\": 0}', "
                 "version = nextval('object_version') WHERE space = 'AUTHREC' AND attributes ->> 'PROFILE' = 'Q'"
             )
-        assert await reason_of(put) == MQRC.NOT_AUTHORIZED
+        assert await reason_of(made) == MQRC.NOT_AUTHORIZED
     finally:
         await session.close()
 

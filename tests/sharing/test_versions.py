@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -24,6 +24,7 @@ from broker.sharing.database.schema import (
     released,
     upgrade,
 )
+from broker.sharing.definitions.repository import Repository
 from tests.conformance.expect import ALL, drained
 from tests.sharing.members import Members
 from tests.sharing.postgres import JUDGE
@@ -71,9 +72,28 @@ async def session(group: GroupDatabase) -> AsyncIterator[asyncpg.Connection]:
     await session.close()
 
 
-def of_release(sql: SqlSet) -> Any:
+class WithoutSecurity(Repository):
+    """Of a member of version 1, which knows nothing of users."""
+
+    changed_objects = (
+        "SELECT 0::bigint AS security, known.version AS gone, disposition, space, name, kind, object.version, "
+        "attributes FROM (VALUES (1)) AS one LEFT JOIN "
+        "(object FULL JOIN unnest($1::bigint[]) AS known (version) USING (version)) "
+        "ON object.version IS NULL OR known.version IS NULL"
+    )
+
+    async def secure(self) -> None:
+        """There is nothing to be known."""
+
+
+@contextmanager
+def of_release(sql: SqlSet) -> Iterator[None]:
     """Members that are started meanwhile are of this release."""
-    return patch("broker.sharing.database.database.released", lambda: sql)
+    with ExitStack() as stack:
+        stack.enter_context(patch("broker.sharing.database.database.released", lambda: sql))
+        if sql.version == 1:
+            stack.enter_context(patch("broker.sharing.members.group_member.Repository", WithoutSecurity))
+        yield
 
 
 # Functions

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.queues.handles import Handle
     from broker.interface.port import Call
+    from broker.mqi.structures import ResponseRecord
 
 T = TypeVar("T")
 
@@ -105,15 +106,17 @@ def succeed(call: Call[T], result: T) -> None:
         call.set_result(result)
 
 
-def refusal(reason: int, detail: str = "") -> MQError:
-    """The error of this reason, with the detail that it has for itself where none is given."""
-    return MQError(reason, detail or _DETAILS.get(int(reason), ""))
+def refusal(reason: int, detail: str = "", records: tuple[ResponseRecord, ...] = ()) -> MQError:
+    """The error of this reason, with the detail that it has for itself where none is given. `records`: the outcomes of
+    the destinations of a list.
+    """
+    return MQError(reason, detail or _DETAILS.get(int(reason), ""), records=records)
 
 
-def fail(call: Call[Any], reason: int, detail: str = "") -> None:
+def fail(call: Call[Any], reason: int, detail: str = "", records: tuple[ResponseRecord, ...] = ()) -> None:
     """Answer a call with an error, unless it has been answered or cancelled."""
     if not call.done():
-        call.set_exception(refusal(reason, detail))
+        call.set_exception(refusal(reason, detail, records))
 
 
 def fail_written(call: Call[Any], error: Exception, full: MQRC) -> None:

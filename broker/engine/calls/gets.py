@@ -354,4 +354,4 @@ def spoil(call: Call[Any], error: MQError) -> None:
     if isinstance(call, GettingCall):
         call.spoiled(error)
     else:
-        fail(call, error.reason, error.detail)
+        fail(call, error.reason, error.detail, error.records)

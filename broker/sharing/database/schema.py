@@ -61,6 +61,25 @@ _UPGRADE_SETTINGS: Final = "SET LOCAL lock_timeout = '1s'; SET LOCAL synchronous
 """It does not wait long for a table, since the calls of all members wait behind it."""
 
 
+_SAME_RIGHTS: Final = """
+DO $$
+DECLARE
+    given record;
+BEGIN
+    FOR given IN
+        SELECT made.relname AS name, privilege_type AS what, pg_get_userbyid(grantee) AS whom, grantee = 0 AS public
+            FROM pg_class AS made, pg_class AS there, aclexplode(there.relacl)
+            WHERE made.relnamespace = there.relnamespace AND made.relkind = 'r' AND made.relacl IS NULL
+            AND there.oid = 'properties'::regclass AND grantee <> there.relowner
+    LOOP
+        EXECUTE format('GRANT %s ON %I TO %s', given.what, given.name,
+                       CASE WHEN given.public THEN 'PUBLIC' ELSE quote_ident(given.whom) END);
+    END LOOP;
+END $$
+"""
+"""Who may use the tables that there were may use those that are new."""
+
+
 class UnsuitableError(Exception):
     """The database will not do for a group; the text says why, and what to do."""
 
@@ -236,6 +255,7 @@ class _Upgrade:
         for migration in sql.tables[found:]:
             await session.execute(migration)
         await session.execute(sql.functions)
+        await session.execute(_SAME_RIGHTS)
         await session.execute(
             "INSERT INTO properties VALUES ('sql', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             str(sql.version),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anyio
 
@@ -86,6 +86,8 @@ _STRUCTURES: Final = "SELECT name, attributes, version, status, backed_up FROM s
 
 class Repository:
     """The definitions of the group, as one member knows them."""
+
+    changed_objects: ClassVar[str] = _OBJECTS
 
     def __init__(self, member: GroupMember) -> None:
         self._member = member
@@ -199,7 +201,7 @@ class Repository:
         number = self._begun
         async with self._database.look() as session:
             structures = await session.fetch(_STRUCTURES)
-            objects = await session.fetch(_OBJECTS, list(self._objects))
+            objects = await session.fetch(self.changed_objects, list(self._objects))
         for row in structures:
             self._take_structure(row)
         for row in objects:
