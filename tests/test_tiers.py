@@ -137,3 +137,9 @@ def test_what_the_quick_tier_has_nothing_of_is_not_imported_unless_it_is_named()
     assert not is_left_out(ROOT / "tests" / "spark", config("tests/spark/test_batch.py"))
     assert not is_left_out(ROOT / "tests" / "core", config())
     assert not is_left_out(Path("/elsewhere"), config())
+
+
+def test_each_folder_of_tests_is_in_a_step_of_the_full_run() -> None:
+    steps = (ROOT / ".ci" / "full").read_text("utf-8")
+    named = {name for each in re.findall(r"tests/\{?([\w,]+)", steps) for name in each.split(",")}
+    assert {path.parent.name for path in ROOT.glob("tests/*/__init__.py")} - named == set()
