@@ -178,12 +178,17 @@ class Daemon:
 
 @asynccontextmanager
 async def daemon(
-    folder: Path, definitions: str, data: Path | None = None, settings: Mapping[str, str] = NO_SETTINGS
+    folder: Path,
+    definitions: str,
+    data: Path | None = None,
+    settings: Mapping[str, str] = NO_SETTINGS,
+    prefix: tuple[str, ...] = (),
 ) -> AsyncIterator[Daemon]:
     """A daemon that runs, unless the test has ended it."""
     try:
         async with asyncio.TaskGroup() as tasks:
             daemon = Daemon(folder, definitions, tasks, data, settings)
+            daemon.prefix = prefix
             await daemon.start()
             try:
                 yield daemon

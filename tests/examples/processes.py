@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -11,16 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from io import FileIO
+
+    from tests.security.network.namespaces import Host
 
 ROOT = Path(__file__).parents[2]
 
 
 class Shell:
-    """A folder to run commands in, with `evermq` and `python` on the path and none of the tester's settings."""
+    """A folder to run commands in, with `evermq` and `python` on the path and none of the tester's settings. The
+    commands run on `host` if there is one.
+    """
 
-    def __init__(self, folder: Path, programs: Path, **variables: str) -> None:
+    def __init__(self, folder: Path, programs: Path, host: Host | None = None, **variables: str) -> None:
         self.folder = folder
+        self._host = host
         kept = {name: value for name, value in os.environ.items() if not name.startswith("EVERMQ_")}
         path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), kept["PATH"]])
         own = {"PATH": path, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "EVERMQ_LISTENER_PORT": "0"}
@@ -29,11 +36,33 @@ class Shell:
     def run(self, script: str) -> str:
         """Run a script, which must succeed; its standard output."""
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", script],
-            cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            self.command(script), cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
         return done.stdout
+
+    def run_on_terminal(self, script: str, typed: Mapping[str, str]) -> None:
+        """Run a script, which must succeed, on a terminal: what it asks for, in its order, and what is typed then."""
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            self.command(script),
+            cwd=self.folder, env=self.environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+        )  # fmt: skip
+        os.close(theirs)
+        shown = b""
+        asked = list(typed)
+        with process, os.fdopen(ours, "r+b", buffering=0) as terminal:
+            while piece := _read(terminal):
+                shown += piece
+                if asked and shown.endswith(asked[0].encode()):
+                    terminal.write(f"{typed[asked.pop(0)]}\n".encode())
+        assert process.returncode == 0, shown.decode()
+        assert not asked, shown.decode()
+
+    def command(self, script: str) -> list[str]:
+        """The command that runs a script."""
+        inside = () if self._host is None else self._host.inside(self.folder)
+        return [*inside, "bash", "-euo", "pipefail", "-c", script]
 
     def daemon(self, command: str) -> Daemon:
         """Start a daemon, and return when it is ready; from then on it is the one that commands are for."""
@@ -42,13 +71,22 @@ class Shell:
         return daemon
 
 
-class Running:
-    """A command that goes on; leaving its context ends it as Ctrl-C does."""
+def _read(terminal: FileIO) -> bytes:
+    """What a program writes to its terminal; nothing once it has ended."""
+    try:
+        return terminal.read(1) or b""
+    except OSError:
+        return b""
 
-    def __init__(self, command: str, shell: Shell) -> None:
+
+class Running:
+    """A command that goes on, behind others that prepare it; leaving its context ends it as Ctrl-C does."""
+
+    def __init__(self, script: str, shell: Shell) -> None:
         self._lines: list[str] = []
+        *before, command = script.strip().splitlines()
         self._process = subprocess.Popen(
-            ["bash", "-c", f"exec env {command}"],
+            shell.command("\n".join([*before, f"exec env {command}"])),
             cwd=shell.folder, env=shell.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
 
