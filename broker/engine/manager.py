@@ -293,7 +293,7 @@ class QueueManager:
     def figures(self, asking: Conversation | None = None) -> Figures:
         """The queue manager in figures, to be taken down in steps: of queues, those that who asks may display."""
         caller = None if asking is None else asking.hconn.caller
-        parts = partial(part_figures, self.journal, self.bodies, self.store, self.sharing)
+        parts = partial(part_figures, self.journal, self.bodies, self.store, self.sharing, self.authentication)
         return Figures(self.core, self.clock, self.config.limits.claim_age, self.conversations, parts, caller)
 
     def handler_figures(self) -> list[dict[str, Any]]:

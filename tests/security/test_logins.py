@@ -99,9 +99,28 @@ async def test_x4_4_a_thousand_connects_of_one_user_cost_one_verification() -> N
         logins = await asyncio.gather(*herd)
         programs = await asyncio.gather(*(listener.bob() for _ in range(20)))
         assert {login.user for login in logins} == {"bob"}
-        assert manager.authentication.credentials.verifier().verifications == 1
+        assert manager.status()["security"] == {"passwords_verified": 1, "passwords_waiting": 0}
         for each in programs:
             each.close()
+
+
+async def test_the_status_has_figures_of_passwords_where_users_are_checked() -> None:
+    async with listening() as listener:
+        assert "security" not in listener.manager.status()
+        await listener.command(users())
+        assert listener.manager.status()["security"] == {"passwords_verified": 0, "passwords_waiting": 0}
+        executor = stepped(listener)
+        lines = [await listener.dial() for _ in range(3)]
+        for number, line in enumerate(lines):
+            line.say(Verb.CONNECT, "", "test", "bob", "", 1, f"password {number}".encode())
+        await until(lambda: listener.manager.status()["security"]["passwords_waiting"] == 1)
+        assert listener.manager.status()["security"]["passwords_verified"] == 2  # as many at a time
+        while executor.work:
+            executor.step()
+            await settle()
+        assert listener.manager.status()["security"] == {"passwords_verified": 3, "passwords_waiting": 0}
+        for line in lines:
+            line.close()
 
 
 def stepped(listener: Listener) -> SteppedExecutor:

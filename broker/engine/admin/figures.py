@@ -27,13 +27,17 @@ class Reporting(Protocol):
     def figures(self) -> Mapping[str, Any]: ...
 
 
-def part_figures(journal: Reporting, bodies: Reporting, store: Store, sharing: Reporting | None) -> dict[str, Any]:
-    """The figures of the parts of a queue manager."""
+def part_figures(
+    journal: Reporting, bodies: Reporting, store: Store, sharing: Reporting | None, security: Reporting
+) -> dict[str, Any]:
+    """The figures of the parts of a queue manager; of its security where it checks its users."""
+    checking = security.figures()
     return {
         "journal": journal.figures(),
         "bodies": bodies.figures(),
         "store": store.status(),
         **({} if sharing is None else {"sharing": sharing.figures()}),
+        **({"security": checking} if checking else {}),
     }
 
 

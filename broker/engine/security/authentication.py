@@ -36,7 +36,7 @@ from broker.mqi.reasons import MQRC
 from broker.mqi.security_parameters import CredentialKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 
     from broker.clock import Clock
     from broker.config import Config
@@ -103,6 +103,10 @@ class Authentication:
         """True if programs of this machine are believed all they say."""
         loopback = self._config.security.loopback
         return loopback == "trust" or (loopback == "auto" and not (self._core.checked or self._authority.users))
+
+    def figures(self) -> Mapping[str, int]:
+        """Return the figures of what is verified; none where programs are believed."""
+        return {} if self.trusts else self.credentials.figures()
 
     @property
     def can_authenticate(self) -> bool:

@@ -62,6 +62,14 @@ class Credentials:
         """True if there is an issuer whose tokens are believed."""
         return self._tokens is not None
 
+    def figures(self) -> dict[str, int]:
+        """Return how many passwords were verified since the start, and how many wait for their turn."""
+        made = self._passwords
+        return {
+            "passwords_verified": 0 if made is None else made.verifications,
+            "passwords_waiting": 0 if made is None else made.waiting,
+        }
+
     async def run(self) -> None:
         """Keep the keys of tokens fresh, until cancelled."""
         if self._tokens is not None:
