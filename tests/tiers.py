@@ -38,6 +38,7 @@ PARTS: Final = {
     "tests/cli/test_monitor.py": 3,
     "tests/cli/test_pipeline_archives.py": NONE,
     "tests/cli/test_streams.py": 3,
+    "tests/client/test_line_pool.py": 2,
     "tests/conformance/test_browse_marks.py::test_the_interval_is_an_attribute_of_the_queue_manager": 5,
     "tests/conformance/test_claim_commands.py::test_old_claims_are_named_in_the_log_each_hour": 5,
     "tests/conformance/test_consumers.py::test_a_message_of_a_hundred_mebibytes_goes_alone": 5,

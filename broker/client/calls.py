@@ -13,6 +13,7 @@ from broker.interface.answers import Opened, PlacedMany, StartLease
 from broker.interface.handlers.delivery_answers import ServeAnswer, TakeAnswer
 from broker.interface.port import Call, Port, T, drop
 from broker.mqi.delivery_fields import Settled
+from broker.mqi.reasons import MQRC
 from broker.mqi.replies import CommandReply, ReplyPart, replies_of
 from broker.wire import answers, verbs
 from broker.wire.frames import Verb
@@ -206,7 +207,21 @@ class RemoteConnect(RemoteCall[Port]):
         super().failed(error)
 
     def unclaimed(self, result: Port) -> None:
-        drop(self.port)
+        drop(result)
+
+
+class RemoteFurtherConnect(RemoteConnect):
+    """CONNECT on a line that has conversations. Where it takes no more of them (2025), another line may."""
+
+    __slots__ = ()
+
+    def failed(self, error: MQError) -> None:
+        full = error.reason == MQRC.MAX_CONNS_LIMIT_REACHED and self.line.dial_another is not None
+        if not full or self.done():
+            super().failed(error)
+            return
+        self.port.end()
+        self.line.make_elsewhere(self)
 
 
 class RemoteDeliveryConnect(RemoteConnect):

@@ -49,9 +49,9 @@ def connect(  # noqa: PLR0913  # all by keyword
     `mq+unix:///path/to.sock[?name=QM]`; without a name any queue manager there will do. Several hosts,
     `mq://h1:1414,h2:1414/GRP1`, are tried in order from a random one on, where GRP1 may be the name of a queue-sharing
     group: any member will do that is in it now. `connection.connect()` opens further connections on the same socket,
-    which closes with the last. With one of the four MQCNO options for it, `conn_tag`, up to 128 bytes, keeps programs
-    from running beside one another (MQCONNX): CONN_TAG_IN_USE (2271) while another has it, or has left a unit of work
-    that is not over.
+    which closes with the last, and on another one where the channel lets no more of them share it (SHARECNV). With one
+    of the four MQCNO options for it, `conn_tag`, up to 128 bytes, keeps programs from running beside one another
+    (MQCONNX): CONN_TAG_IN_USE (2271) while another has it, or has left a unit of work that is not over.
 
     The user, whom messages bear, is `user`, that of the URL (`mqs://alice@host`), EVERMQ_USER, or that of this process.
     `password` or `token` proves it: a text, the Path of a file, or a function, async or not, each read or called before
@@ -64,9 +64,9 @@ def connect(  # noqa: PLR0913  # all by keyword
     Raises ValueError for a URL that is none, and MQError: HOST_NOT_AVAILABLE (2538) when nobody listens there,
     Q_MGR_NOT_AVAILABLE (2059) when what listens does not answer as a queue manager, or is out of the group that the URL
     names, Q_MGR_NAME_ERROR (2058) when its name is another, Q_MGR_QUIESCING (2161), MAX_CONNS_LIMIT_REACHED (2025),
-    NOT_AUTHORIZED (2035), SSL_INITIALIZATION_ERROR (2393) when either end does not accept the other's certificate,
-    KEY_REPOSITORY_ERROR (2381) for a file of TLS that cannot be used. When the line breaks, all calls raise
-    CONNECTION_BROKEN (2009), and the queue manager backs out the unit of work.
+    CHANNEL_NOT_AVAILABLE (2537), NOT_AUTHORIZED (2035), SSL_INITIALIZATION_ERROR (2393) when either end does not accept
+    the other's certificate, KEY_REPOSITORY_ERROR (2381) for a file of TLS that cannot be used. When the line breaks,
+    all calls raise CONNECTION_BROKEN (2009), and the queue manager backs out the unit of work.
 
     With `reconnect` that is so for calls under way alone. The line is made again, after 0.1 s at first and 5 s at last,
     for ever, and calls made meanwhile wait for it. Queues are open as they were, browse cursors at their beginning. A

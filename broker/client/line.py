@@ -12,7 +12,14 @@ import asyncio
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from broker.client.calls import RemoteCall, RemoteConnect, RemoteDeliveryConnect, RemoteDisconnect, RemoteScript
+from broker.client.calls import (
+    RemoteCall,
+    RemoteConnect,
+    RemoteDeliveryConnect,
+    RemoteDisconnect,
+    RemoteFurtherConnect,
+    RemoteScript,
+)
 from broker.client.port import RemotePort
 from broker.clock import cancel_timer
 from broker.interface.portal import check_loop, running_loop
@@ -27,9 +34,10 @@ from broker.wire.structures import sendable
 from broker.wire.verbs import BY_VERB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from broker.client.identity import ClientIdentity
+    from broker.client.line_pool import LinePool
     from broker.client.renewal import Renewal
     from broker.clock import Clock, Timer
     from broker.interface.port import Call
@@ -52,11 +60,20 @@ class Line(asyncio.Protocol):
     security = NO_SECURITY_PARAMETERS
     """The security parameters of the next CONNECT. Those behind it are of the same user, without a secret."""
 
+    dial_another: Callable[[], Coroutine[Any, Any, Line]] | None = None
+    """Dials another line to the same queue manager, as the same client."""
+
+    pool: LinePool | None = None
+    """This line, with those that were dialled because it took no more conversations."""
+
+    full = False
+    """True if it took no more conversations when one was asked for, until one of them ends."""
+
     def __init__(self, clock: Clock, where: str, identity: ClientIdentity | None = None) -> None:
         self.loop = asyncio.get_running_loop()
         self.welcomed: asyncio.Future[None] = self.loop.create_future()
         self.broken = False
-        self._clock = clock
+        self.clock = clock
         self.where = where
         self._identity = identity
         self._renewal: Renewal | None = None
@@ -181,7 +198,7 @@ class Line(asyncio.Protocol):
     def _watch(self, delay: float, callback: Callable[[], None]) -> None:
         """Run `callback` in `delay` seconds instead of what was to be run."""
         cancel_timer(self._timer)
-        self._timer = self._clock.call_later(delay, callback)
+        self._timer = self.clock.call_later(delay, callback)
 
     # What ports and calls say.
 
@@ -212,18 +229,37 @@ class Line(asyncio.Protocol):
         return call
 
     def converse(self, q_mgr_name: str, appl_name: str, user: str) -> RemoteConnect:
-        """Open another conversation."""
+        """Open another conversation. Where the line takes no more of them, it is opened on another one, which is
+        dialled if need be.
+        """
+        return self._converse(RemoteFurtherConnect if self._ports else RemoteConnect, q_mgr_name, appl_name, user)
+
+    def converse_here(self, q_mgr_name: str, appl_name: str, user: str) -> RemoteConnect:
+        """Open another conversation on this line. Fails with MAX_CONNS_LIMIT_REACHED (2025) where it takes no more."""
+        return self._converse(RemoteConnect, q_mgr_name, appl_name, user)
+
+    def _converse(self, kind: type[RemoteConnect], q_mgr_name: str, appl_name: str, user: str) -> RemoteConnect:
         port = self._another(appl_name, user)
+        port.q_mgr_name = q_mgr_name
         security, self.security = self.security, NO_SECURITY_PARAMETERS
         items = _CONNECT.items((q_mgr_name, appl_name, user, security))
-        return self.request(RemoteConnect, port, Verb.CONNECT, *items)
+        return self.request(kind, port, Verb.CONNECT, *items)
+
+    def make_elsewhere(self, call: RemoteFurtherConnect) -> None:
+        """The line takes no more conversations: make this call on another one."""
+        if self.pool is None:
+            from broker.client.line_pool import LinePool
+
+            self.pool = LinePool(self)
+        self.full = True
+        self.pool.connect(call)
 
     def expires(self, seconds_left: float) -> None:
         """See to a fresh proof of the user before this one ends, if one can be had."""
         if seconds_left < inf and self._identity is not None and self._identity.renewable and self._renewal is None:
             from broker.client.renewal import Renewal
 
-            self._renewal = Renewal(self, self._identity, self._clock, seconds_left)
+            self._renewal = Renewal(self, self._identity, self.clock, seconds_left)
 
     def authenticate(self, kind: int, secret: bytes) -> Call[float]:
         """Prove the user of the line once more. Any conversation can do so."""
@@ -263,6 +299,7 @@ class Line(asyncio.Protocol):
     def ended(self, port: RemotePort) -> None:
         """A conversation is over; with the last one goes the line."""
         self._ports.pop(port.conversation, None)
+        self.full = False
         if not self._ports and not self.broken:
             self._close()
 

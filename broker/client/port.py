@@ -37,7 +37,7 @@ class RemotePort(Port):
     tell, those that are to cost little, and those that change what the port knows.
     """
 
-    q_mgr_name = ""  # until the answer to CONNECT
+    q_mgr_name = ""  # until the answer to CONNECT the one that was asked for
     end_reported = False  # a call has failed because it ended, or that has undone nothing
 
     def __init__(self, line: Line, conversation: int, appl_name: str, user: str) -> None:

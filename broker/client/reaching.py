@@ -11,6 +11,7 @@ import asyncio
 import os
 import random
 import socket
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from broker.client.identity import is_loopback
@@ -32,6 +33,9 @@ T = TypeVar("T")
 
 PLACE_SECONDS: Final = 5.0
 """The time to try one of several addresses."""
+
+DIAL_SECONDS: Final = 10.0
+"""The time that one dial may take which nobody waits for alone."""
 
 
 async def reach(
@@ -85,8 +89,13 @@ async def within(seconds: float, clock: Clock, place: Address, reaching: Corouti
         timer.cancel()
         task.cancel()
     if task.cancelled():
-        raise MQError(MQRC.HOST_NOT_AVAILABLE, f"{place} has not answered within {seconds:g} s")
+        raise not_answered(str(place), seconds)
     return task.result()
+
+
+def not_answered(where: str, seconds: float) -> MQError:
+    """HOST_NOT_AVAILABLE (2538) for a place that was given so many seconds."""
+    return MQError(MQRC.HOST_NOT_AVAILABLE, f"{where} has not answered within {seconds:g} s")
 
 
 def _cancel(task: asyncio.Task[Any]) -> None:
@@ -112,6 +121,7 @@ async def dial(address: Address, clock: Clock, identity: ClientIdentity) -> Line
         line.abort("nobody waits for it")
         raise
     line.security = security
+    line.dial_another = partial(dial, address, clock, identity)
     return line
 
 

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from broker.client.calls import LINE, RemoteCall, RemotePutMany
 from broker.client.deferred_calls import DeferredCall, DeferredConnect, answered, failed
 from broker.client.lasting_handles import NUMBER, LastingHandle
-from broker.interface.port import Call, Port, T, answer, behind_stopped, unit_gone
+from broker.interface.port import Call, Port, T, answer, behind_stopped, drop, unit_gone
 from broker.mqi.constants.options import MQCO, MQGMO, MQPMO
 from broker.mqi.delivery_fields import NO_EXTRAS, Became, PutExtras, ServiceOptions, Settled
 from broker.mqi.errors import MQError
@@ -89,6 +89,16 @@ class ReconnectingPort(Port):
         return self._down
 
     @property
+    def cut(self) -> bool:
+        """True if the conversation that it had last has ended, or its line is broken."""
+        return self._port.broken
+
+    @property
+    def where(self) -> str:
+        """The place to which its line leads, or led."""
+        return self._port.line.where
+
+    @property
     def end_reported(self) -> bool:
         return self._ended and self._port.end_reported
 
@@ -104,13 +114,18 @@ class ReconnectingPort(Port):
         self._redial.lost(why)
 
     async def resume(self, line: Line) -> None:
-        """There is another line: open a conversation on it, and all handles again. Raises MQError."""
+        """There is another line: open a conversation on it, or on one more where it takes no more of them, and all
+        handles again. Raises MQError, and what a function that gives the secret raises.
+        """
         before = self._port
-        call = line.converse(self._redial.address.q_mgr_name, before.appl_name, before.user)
-        port = self._port = call.port
+        name = self._redial.address.q_mgr_name
+        port = cast("RemotePort", await answer(line.converse(name, before.appl_name, before.user)))
+        if self._ended:  # meanwhile
+            drop(port)
+            return
+        self._port = port
         port.base = before.base + LINE
         port.lost = self._lost
-        await answer(call)
         if before.tagging is not None:
             await answer(port.serialize(*before.tagging))
         for handle in list(self._handles.values()):

@@ -12,14 +12,13 @@ import logging
 import random
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.client.reaching import dial, in_turn, within
+from broker.client.reaching import DIAL_SECONDS, dial, in_turn, within
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from broker.client.address import Address
     from broker.client.identity import ClientIdentity
-    from broker.client.line import Line
     from broker.client.reconnecting import ReconnectingPort
     from broker.clock import Clock
 
@@ -31,9 +30,6 @@ LAST_SECONDS: Final = 5.0
 
 REFUSALS_MAX: Final = 2
 """The tries in turn at which the user is refused, until no more is tried: a wrong password gets no better."""
-
-DIAL_SECONDS: Final = 10.0
-"""The time that one try may take."""
 
 
 class Redial:
@@ -65,45 +61,44 @@ class Redial:
             await self.clock.sleep(wait * random.uniform(0.5, 1.0))
             wait = min(2 * wait, LAST_SECONDS)
             refused: MQError | None = None
-            for place in in_turn(self.address):  # of a group: whichever member lets the connections go on
+            for place in self._places():
                 try:
-                    line = await self._dialled(place)
-                    if line is not None and await self._resume(line):
+                    if await self._made_again(place):
                         logger.info("line again there to=%s after_s=%.1f", place, self.clock.monotonic() - since)
                         return
                 except MQError as error:
                     logger.debug("line not there yet to=%s: %s", place, error)
                     refused = error if error.reason == MQRC.NOT_AUTHORIZED else refused
+                except Exception as error:  # of the function that gives the secret: its text may hold that
+                    logger.warning("line not there yet to=%s: no secret, for %s", place, type(error).__name__)
             refusals = refusals + 1 if refused else 0
             if refused and refusals == REFUSALS_MAX:
                 self._give_up(refused)
                 return
 
-    async def _dialled(self, place: Address) -> Line | None:
-        """Return a line, None where the function that gives the secret fails. Raises MQError."""
-        try:
-            return await within(DIAL_SECONDS, self.clock, place, dial(place, self.clock, self._identity))
-        except MQError:
-            raise
-        except Exception as error:  # of the program's function: its text may hold the secret
-            logger.warning("line not there yet to=%s: no secret, for %s", place, type(error).__name__)
-            return None
-
-    async def _resume(self, line: Line) -> bool:
-        """Let the connections that are down go on, on this line. Raises MQError when one cannot: then it is of no use.
-        False when others are down by now, which the queue manager has ended later.
+    def _places(self) -> list[Address]:
+        """The places to try, of a group whichever member lets the connections go on; but first where others of the
+        program are, on lines that live.
         """
+        living = {port.where for port in self.ports if not port.down}
+        return sorted(in_turn(self.address), key=lambda place: str(place) not in living)
+
+    async def _made_again(self, place: Address) -> bool:
+        """Let the connections that are down go on, on a line to this place. Raises MQError, and what a function that
+        gives the secret raises, when one cannot: then no line of this try is of use. False when some are down by now,
+        which the queue manager has ended later.
+        """
+        line = await within(DIAL_SECONDS, self.clock, place, dial(place, self.clock, self._identity))
         down = [port for port in self.ports if port.down]
-        for port in down:
-            try:
+        try:
+            for port in down:
                 await port.resume(line)
-            except MQError:
-                line.abort("the connections on it could not go on")
-                raise
-        if line.broken:
-            return False
+        except Exception:
+            (line.pool or line).abort("the connections on it could not go on")
+            raise
         for port in down:
-            port.go_on()
+            if not port.cut:
+                port.go_on()
         return not any(port.down for port in self.ports)
 
     def _give_up(self, refused: MQError) -> None:

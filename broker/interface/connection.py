@@ -289,7 +289,7 @@ class Connection(AccessQuestions):
         return Sink(self.sinks, name, query)
 
     async def connect(self, appl_name: str = "") -> Connection:
-        """Another connection to the same queue manager: in the same process, or on the same socket."""
+        """Another connection to the same queue manager: in the same process, or on the same socket if that has room."""
         return Connection(await answer(self.port.connect(appl_name)))
 
     async def disconnect(self) -> MQRC | int:
