@@ -59,6 +59,11 @@ class Life:
         """True if it has ended."""
         return self._task is not None and self._task.done()
 
+    @property
+    def ended_alone(self) -> bool:
+        """True if it ends, or has ended, before anybody has left it, and has no host to tell."""
+        return self._alone
+
     # For those who enter and leave
 
     async def begin(self, *, hosted: bool) -> None:

@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "deprecated": set(),
     "unclosed": set(),
     "loop_watch": set(),
+    "refusals": {"mqi"},
     "life": {"clock", "unclosed"},
     "core": {"mqi"},
     "commands": {"core", "mqi"},
@@ -31,7 +32,7 @@ MAY_IMPORT = {
     "dead_letters": {"interface", "mqi"},
     "spark": {"", "interface", "mqi"},
     "wire": {"interface", "mqi"},
-    "client": {"clock", "interface", "mqi", "unclosed", "wire"},
+    "client": {"clock", "interface", "mqi", "refusals", "unclosed", "wire"},
     "sharing": {"clock", "commands", "config", "core", "engine", "interface", "mqi", "storage"},
     "server": {"clock", "commands", "config", "engine", "interface", "loop_watch", "mqi", "wire"},
     "testing": {"", "clock", "mqi", "storage"},
@@ -48,6 +49,7 @@ MAY_IMPORT = {
         "engine",
         "interface",
         "mqi",
+        "refusals",
         "server",
         "sharing",
         "spark",
@@ -101,10 +103,11 @@ def test_a_pure_layer_reads_no_clock_and_touches_no_file(name: str) -> None:
 
 def test_triggers_use_only_the_public_names() -> None:
     """Besides `broker.life`, by which objects of both packages live in tasks of their own, and `broker.loop_watch`, by
-    which both watch the event loop, `broker.deprecated`, by which both keep old names; these are no API.
+    which both watch the event loop, `broker.refusals`, by which both give up, `broker.deprecated`, by which both keep
+    old names; these are no API.
     """
     public = {"broker", "broker.mqi", "broker.testing"}
-    public |= {"broker.deprecated", "broker.life", "broker.loop_watch", "broker.unclosed"}
+    public |= {"broker.deprecated", "broker.life", "broker.loop_watch", "broker.refusals", "broker.unclosed"}
     for path in (ROOT / "triggers").rglob("*.py"):
         assert {name for name in imported(path) if name.split(".")[0] == "broker"} <= public, path
 

@@ -73,6 +73,8 @@ PARTS: Final = {
     "tests/handlers/test_exits.py::test_h1_11_a_handler_that_ends_the_queue_manager_ends_it_so_often_and_no_more": 4,
     "tests/handlers/test_kills.py": 8,
     "tests/handlers/test_order.py::test_h6_3_each_key_is_handled_in_order_whatever_fails_and_goes": 4,
+    "tests/handlers/test_refused.py::test_a_worker_whose_user_is_refused_ends_as_at_its_start": 4,
+    "tests/handlers/test_refused.py::test_all_processes_end_where_one_that_is_started_again_is_refused_twice": 4,
     "tests/handlers/test_requests.py::test_h10_1_ten_thousand_at_once_each_get_their_own": NONE,
     "tests/handlers/test_scale.py": NONE,
     "tests/handlers/test_worker_processes.py": 5,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.client.reaching import DIAL_SECONDS, dial, in_turn, within
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
+from broker.refusals import Refusals
 
 if TYPE_CHECKING:
     from broker.client.address import Address
@@ -27,9 +28,6 @@ logger = logging.getLogger(__name__)
 FIRST_SECONDS: Final = 0.1
 LAST_SECONDS: Final = 5.0
 """The wait before the first try, and the longest one."""
-
-REFUSALS_MAX: Final = 2
-"""The tries in turn at which the user is refused, until no more is tried: a wrong password gets no better."""
 
 
 class Redial:
@@ -56,7 +54,7 @@ class Redial:
 
     async def _run(self) -> None:
         since, wait = self.clock.monotonic(), FIRST_SECONDS
-        refusals = 0  # in turn, of the user
+        refusals = Refusals()
         while True:
             await self.clock.sleep(wait * random.uniform(0.5, 1.0))
             wait = min(2 * wait, LAST_SECONDS)
@@ -71,8 +69,8 @@ class Redial:
                     refused = error if error.reason == MQRC.NOT_AUTHORIZED else refused
                 except Exception as error:  # of the function that gives the secret: its text may hold that
                     logger.warning("line not there yet to=%s: no secret, for %s", place, type(error).__name__)
-            refusals = refusals + 1 if refused else 0
-            if refused and refusals == REFUSALS_MAX:
+            refusals.note(refused)
+            if refused and refusals.are_final:
                 self._give_up(refused)
                 return
 

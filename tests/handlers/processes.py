@@ -86,14 +86,14 @@ def daemon(folder: Path) -> Iterator[RunningDaemon]:
 
 
 @contextmanager
-def worker(folder: Path, url: str, *options: str, module: str = "shop") -> Iterator[WorkerProcess]:
-    """A worker that serves a module of this folder."""
+def worker(folder: Path, url: str, *options: str, module: str = "shop", **variables: str) -> Iterator[WorkerProcess]:
+    """A worker that serves a module of this folder, with these variables in its environment."""
     with subprocess.Popen(
         command("worker", module, "--url", url, *options),
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
-        env=environment(),
+        env=environment(**variables),
     ) as process:
         worker = WorkerProcess(process, folder)
         try:
@@ -103,11 +103,12 @@ def worker(folder: Path, url: str, *options: str, module: str = "shop") -> Itera
                 process.kill()
 
 
-def evermq(url: str, *words: str, text: str | None = None) -> str:
+def evermq(url: str, *words: str, text: str | None = None, **variables: str) -> str:
     """Run a client command; what it says. That the queue was empty is no failure."""
     done = subprocess.run(
-        command(*words, "--url", url), input=text, capture_output=True, text=True, timeout=PATIENCE, env=environment()
-    )
+        command(*words, "--url", url),
+        input=text, capture_output=True, text=True, timeout=PATIENCE, env=environment(**variables),
+    )  # fmt: skip
     assert done.returncode in (0, 10), done.stderr
     return done.stdout
 

@@ -73,6 +73,7 @@ class App:
         self.targets: set[str] = set()
         self.periodic: list[Periodic] = []
         self.running_session: AppSession | None = None
+        self.failed_session: AppSession | None = None  # it has ended by itself, and nobody has heard of it
 
     def handler(self, q_name: str, **options: Unpack[HandlerOptions]) -> Callable[[Function], Function]:
         """Make a function the handler of a queue: `@app.handler("ORDERS", retry=Retry(5))`.
@@ -212,8 +213,9 @@ class App:
         """Stop, as leaving `running` does, in any task of its event loop. Harmless when the app does not run. Raises
         what has failed in it meanwhile, once.
         """
-        if self.running_session is not None:
-            await self.running_session.close()
+        session, self.failed_session = self.running_session or self.failed_session, None
+        if session is not None:
+            await session.close()
 
     async def close(self) -> None:
         """Stop, as `stop` does."""

@@ -14,6 +14,7 @@ import anyio
 from broker import Portal
 from broker.life import Life
 from broker.mqi import MQRC, MQError
+from broker.refusals import Refusals
 from broker.unclosed import SourceLine, caller
 from triggers.app.definitions import NotServableError, define, define_targets, unserved
 from triggers.app.lifetime import leave
@@ -219,6 +220,7 @@ class AppSession:
             bound.set({app: session for app, session in bound.get({}).items() if session is not self})
         elif self.app.running_session is self:
             self.app.running_session = None
+            self.app.failed_session = self if self._life.ended_alone else None
 
     @property
     def taken(self) -> int:
@@ -255,6 +257,7 @@ class AppSession:
     async def _run(self, *, task_status: TaskStatus[None]) -> None:
         """Serve until stopped, over one connection after the other."""
         delay = RECONNECT_MIN
+        refusals = Refusals()
         try:
             while not self._stopped.is_set():
                 try:
@@ -269,10 +272,12 @@ class AppSession:
                             logger.warning("%s serves again", self.app.name)
                             self._reported_away = False
                         delay = RECONNECT_MIN
+                        refusals.note(None)
                         await self._serve(connection, task_status)
                         return
                 except (MQError, NotServableError) as error:
-                    if not self._comes_again(error):
+                    refusals.note(error if isinstance(error, MQError) else None)
+                    if not self._comes_again(error, refusals):
                         return
                 await self._sleep(delay * (0.5 + self.source.random.random() / 2))
                 delay = min(2 * delay, RECONNECT_MAX)
@@ -294,8 +299,8 @@ class AppSession:
                 extra={"event": "nobody serves", "app": self.app.name, "queue": q_name},
             )
 
-    def _comes_again(self, error: MQError | NotServableError) -> bool:
-        """True if it is to connect again after this error; raises it where the app cannot begin."""
+    def _comes_again(self, error: MQError | NotServableError, refusals: Refusals) -> bool:
+        """True if it is to connect again after this error; raises it where it cannot begin, or may not come back."""
         away = isinstance(error, MQError) and error.reason in _AWAY
         out_of_group = isinstance(error, MQError) and error.reason in _OUT_OF_GROUP
         if not (self._began or out_of_group or (self._wait and away)):
@@ -307,7 +312,12 @@ class AppSession:
                 raise error
             logger.info("%s ends with its queue manager: %s", self.app.name, error)
             return False
-        self._report_away(error)
+        if refusals.are_final:
+            raise error
+        if refusals.count:
+            logger.warning("%s is refused, and tries once more: %s", self.app.name, error)
+        else:
+            self._report_away(error)
         return True
 
     def _report_away(self, error: Exception) -> None:

@@ -39,18 +39,26 @@ class Link:
             self._loop.remove_reader(self._socket.fileno())
             self._socket.close()
 
-    def _read(self) -> None:
+    def finish(self) -> None:
+        """Read what the other process, which has ended, has told before, and close."""
+        while self._socket.fileno() >= 0 and self._read():
+            pass
+        self.close()
+
+    def _read(self) -> bool:
+        """Read what there is. False if there is nothing."""
         try:
             data = self._socket.recv(_READ_BYTES)
         except BlockingIOError:
-            return
+            return False
         except OSError:
             data = b""
         if not data:
             self.close()
             self._gone()
-            return
+            return False
         *lines, self._kept = (self._kept + data).split(b"\n")
         for line in lines:
             if self._heard is not None:
                 self._heard(**json.loads(line))
+        return True

@@ -1,8 +1,9 @@
 """The process above those that serve: it starts them, passes signals on, and replaces them.
 
 A process that ends by itself is started again, after 0.1 s, then after twice as long, up to 30 s, until one has served
-for a minute. One that is to be replaced, because a file has changed or it has taken as many deliveries as it may,
-serves until its successor does; then it ends as at a signal. Where the successor cannot begin, it goes on.
+for a minute. Where the user was refused at two dials in turn, none is started again, and all end. One that is to be
+replaced, because a file has changed or it has taken as many deliveries as it may, serves until its successor does; then
+it ends as at a signal. Where the successor cannot begin, it goes on.
 
 Each is in a session of its own, so that Ctrl-C comes to it once; and it ends in order when this process is gone.
 """
@@ -24,6 +25,7 @@ from broker.cli.program import COULD_NOT_RUN, DONE, SOME_FAILED
 from broker.cli.worker.changes import FileChanges
 from broker.cli.worker.link import Link
 from broker.cli.worker.serving import LEAVE_BEHIND, SIGNALS
+from broker.refusals import REFUSALS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,14 +61,23 @@ class ServingProcess:
         self.files: list[str] = []
         self.reported: int = 0
         """The number of signals that it was sent."""
+        self.refusals: int = 0
+        """The number of dials, the last ones, at which its user was refused."""
         self.ready = asyncio.Event()
         self.to_replace = asyncio.Event()
         self._link = Link(end, heard=self._heard, gone=lambda: None)
 
     def _heard(
-        self, *, loaded: bool = False, ready: bool = False, full: bool = False, files: Sequence[str] = ()
+        self,
+        *,
+        loaded: bool = False,
+        ready: bool = False,
+        full: bool = False,
+        refusals: int = 0,
+        files: Sequence[str] = (),
     ) -> None:
         self.files += files
+        self.refusals += refusals
         if loaded:
             self.began = True
             self._loaded.set()
@@ -78,7 +89,7 @@ class ServingProcess:
     async def ended(self) -> int:
         """Wait for its end: its exit code, below 0 for a signal."""
         code = await self.process.wait()
-        self._link.close()
+        self._link.finish()
         return code
 
     def signal(self, number: signal.Signals) -> None:
@@ -132,6 +143,7 @@ class Parent:
         if place:
             await self._loaded.wait()
         wait = RESTART_MIN
+        refusals = 0
         while not self._stopping.is_set():
             child = await self._start()
             self._serving[place] = child
@@ -139,7 +151,9 @@ class Parent:
             code = await self._served_by(place)
             if self._stopping.is_set():
                 return
-            if code == COULD_NOT_RUN and not self._began:
+            child = self._serving[place]
+            refusals = child.refusals + (0 if child.ready.is_set() else refusals)
+            if code == COULD_NOT_RUN and (not self._began or refusals >= REFUSALS_MAX):
                 self._end_with(COULD_NOT_RUN)  # it has said why
                 return
             if asyncio.get_running_loop().time() - since > STEADY:

@@ -25,6 +25,7 @@ from broker.cli.worker.link import Link
 from broker.cli.worker.loading import own_files
 from broker.client.address import completed
 from broker.mqi import MQRC
+from broker.refusals import REFUSALS_MAX, Refusals
 from triggers import HandlerImportError, NotServableError, TriggerMonitor
 from triggers.app.source import source_of
 
@@ -108,6 +109,7 @@ class Worker:
         self._entering: set[asyncio.Task[Any]] = set()
         self._signals = 0
         self._left = len(loaded.apps) + bool(loaded.modules)  # that do not serve yet
+        self._monitors_begun = 0
         self._cancelled = 0
         self._link: Link | None = None
         self._stopping: asyncio.Event
@@ -149,7 +151,10 @@ class Worker:
                 raise
             task.uncancel()  # it was told to end before it served
         except (MQError, NotServableError, TypeError) as error:
-            if task not in self._entering:
+            refused = isinstance(error, MQError) and error.reason == MQRC.NOT_AUTHORIZED
+            if refused:
+                self._tell_refused(1 if task in self._entering else REFUSALS_MAX)
+            elif task not in self._entering:
                 raise
             raise CannotRunError(f"{target}: {error}") from error
         finally:
@@ -161,7 +166,9 @@ class Worker:
         task = asyncio.current_task()
         assert task is not None
         source, delay, reported = self._source(), RECONNECT_MIN, False
+        refusals = Refusals()
         while not self._stopping.is_set():
+            begun = self._monitors_begun
             try:
                 async with source.connect("evermq worker") as connection:
                     if reported:
@@ -175,9 +182,14 @@ class Worker:
                     raise
                 task.uncancel()
             except MQError as error:
-                if error.reason not in _AWAY:
+                refusals.note(error)
+                once_more = refusals.count > 0 and not refusals.are_final and 0 < begun == self._monitors_begun
+                if error.reason not in _AWAY and not once_more:
+                    self._tell_refused(refusals.count)
                     raise CannotRunError(str(error)) from error
-                if not reported:
+                if once_more:
+                    logger.warning("functions with @process are refused, and tried once more: %s", error)
+                elif not reported:
                     logger.warning("functions with @process are not served for now, and tried for ever: %s", error)
                 reported = True
             await self._sleep(delay)
@@ -195,6 +207,7 @@ class Worker:
         try:
             async with monitor:
                 self._monitors[task] = monitor
+                self._monitors_begun += 1
                 self._serves()
                 await self._stopping.wait()
                 asyncio.get_running_loop().call_later(max(self._settings.grace - 0.05, 0), self._look_at, monitor)
@@ -214,6 +227,11 @@ class Worker:
             logger.info("worker ready pid=%d serves=%s", os.getpid(), ",".join(names))
             if self._link is not None:
                 self._link.tell(ready=True, files=own_files())
+
+    def _tell_refused(self, times: int) -> None:
+        """Tell the process above that the user was refused at so many dials in turn."""
+        if self._link is not None:
+            self._link.tell(refusals=times)
 
     async def _count(self, most: int) -> None:
         """Ask for a successor when so many deliveries have been taken."""
