@@ -72,6 +72,7 @@ PARTS: Final = {
     "tests/handlers/test_delay.py::test_h3_9_a_message_that_waits_takes_at_most_100_bytes_more": NONE,
     "tests/handlers/test_exits.py::test_h1_11_a_handler_that_ends_the_queue_manager_ends_it_so_often_and_no_more": 4,
     "tests/handlers/test_kills.py": 8,
+    "tests/handlers/test_not_definable.py::test_a_worker_prints_the_lines_once_and_ends": 4,
     "tests/handlers/test_order.py::test_h6_3_each_key_is_handled_in_order_whatever_fails_and_goes": 4,
     "tests/handlers/test_refused.py::test_a_worker_whose_user_is_refused_ends_as_at_its_start": 4,
     "tests/handlers/test_refused.py::test_all_processes_end_where_one_that_is_started_again_is_refused_twice": 4,

@@ -13,11 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cli.conftest import RunningDaemon, command, environment, running
+from tests.security.lines import PASSWORD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATIENCE = 60.0
+
+ROOT = {"EVERMQ_USER": "root", "EVERMQ_PASSWORD": PASSWORD}
+BOB = {"EVERMQ_USER": "bob", "EVERMQ_PASSWORD": PASSWORD}
+"""The environments of the programs of two users."""
 
 APP = """
 import asyncio, json, os, pathlib, signal, time
@@ -83,6 +88,17 @@ def daemon(folder: Path) -> Iterator[RunningDaemon]:
     (folder / "broker.toml").write_text('[queue_manager]\ndata = "data"\n[listener]\nport = 0\n', "utf-8")
     with running("--config", "broker.toml", folder=folder) as daemon:
         yield daemon
+
+
+@contextmanager
+def daemon_with_users(folder: Path, commands: str) -> Iterator[RunningDaemon]:
+    """A daemon that checks its users, of whom ROOT has run these commands."""
+    with daemon(folder) as running:
+        (folder / "root.password").write_text(PASSWORD, "utf-8")
+        add = ("user", "add", "root", "--groups", "mqm", "--password-file", str(folder / "root.password"))
+        evermq(running.url, *add)
+        evermq(running.url, "mqsc", text=commands, **ROOT)
+        yield running
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.mqi import MQRC, MQError
-from tests.handlers.processes import APP, daemon, evermq, worker
+from tests.handlers.processes import APP, BOB, ROOT, daemon_with_users, evermq, worker
 from tests.security.lines import PASSWORD, Listener, hashed, listening, users
 from tests.server.security.conftest import until
 from triggers import App
@@ -37,8 +37,6 @@ SET AUTHREC PROFILE(Q) OBJTYPE(PROCESS) PRINCIPAL('bob') AUTHADD(DSP)
 """
 DISABLE = "ALTER USER('bob') STATUS(DISABLED)"
 ENABLE = "ALTER USER('bob') STATUS(ENABLED)"
-ROOT = {"EVERMQ_USER": "root", "EVERMQ_PASSWORD": PASSWORD}
-BOB = {"EVERMQ_USER": "bob", "EVERMQ_PASSWORD": PASSWORD}
 
 
 def app_of(listener: Listener) -> tuple[App, list[str]]:
@@ -125,9 +123,7 @@ async def test_an_app_that_is_refused_once_goes_on(caplog: pytest.LogCaptureFixt
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDaemon]:
     """A daemon with users that the tests of this file share."""
-    with daemon(tmp_path_factory.mktemp("daemon")) as running:
-        evermq(running.url, "mqsc", text=f"DEFINE USER('root') GROUPS('mqm') PASSWORD('{hashed()}')")
-        evermq(running.url, "mqsc", text=f"DEFINE QLOCAL(Q)\n{SERVED}", **ROOT)
+    with daemon_with_users(tmp_path_factory.mktemp("daemon"), f"DEFINE QLOCAL(Q)\n{SERVED}") as running:
         yield running
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from broker import Connection
+    from broker.mqi import CommandReply
     from triggers.app.handler import Handler
 
 logger = logging.getLogger(__name__)
@@ -26,41 +27,58 @@ _DEFINE_DEAD: Final = (
     "DEFINE QLOCAL('{0}') DEFPSIST(YES) MAXDEPTH(999999999) MAXMSGL(104857600) DESCR('Dead letters of {1}')"
 )
 _DESCRIPTION_CHARACTERS: Final = 64
-_TYPES: Final = {"QUEUE": MQOT.Q, "PROCESS": MQOT.PROCESS}
+_TYPES: Final = {"QUEUE": MQOT.Q, "PROCESS": MQOT.PROCESS, "QMGR": MQOT.Q_MGR}
 
 
 class NotServableError(Exception):
     """A queue that is there cannot be served as it is. The text is one line that says what to do."""
 
 
-async def define(connection: Connection, handlers: Iterable[Handler]) -> None:
-    """Define the queues and processes of handlers that are missing, and their dead-letter queues.
+async def define(
+    connection: Connection, handlers: Iterable[Handler], targets: Iterable[str] = (), app_name: str = ""
+) -> None:
+    """Define the queues and processes of handlers that are missing, and their dead-letter queues; then those of the
+    queues that the app only puts to: so what is put counts as a start for whoever comes to serve them.
 
     Raises NotServableError for a queue that is there and cannot be served; CommandFailedError; DB2_NOT_AVAILABLE
-    (2342), having defined nothing, while something is missing and may be the group's, which cannot be asked.
+    (2342), having defined nothing, while something is missing and may be the group's, which cannot be asked;
+    NOT_AUTHORIZED (2035) for what the app may not define or see, with the commands for an administrator as a note.
     """
-    dead_letter_q_name = str((await _one(connection, "DISPLAY QMGR DEADQ"))["DEADQ"])
-    for handler in handlers:
-        queue = await _queue(connection, handler)
-        shared = queue.get("QSGDISP") == "SHARED"
-        await _process(connection, str(queue["PROCESS"]), handler, " QSGDISP(GROUP)" if shared else "")
-        named = handler.dead_letter
-        if named is None and not queue["BOQNAME"] and not dead_letter_q_name:
-            named = handler.options.last_dead_letter
-        if named:
-            disposition = f" QSGDISP(SHARED) CFSTRUCT({queue['CFSTRUCT']})" if shared else ""
-            await _define_missing(connection, "QUEUE", named, _DEFINE_DEAD.format(named, handler.q_name) + disposition)
+    definitions = Definitions(connection)
+    try:
+        manager = await definitions.queue_manager()
+        for handler in handlers:
+            await _define_handler(definitions, handler, dead_letter_q_name=str(manager["DEADQ"]))
+        described = _quotable(f"Put to by {app_name}")
+        for name in targets:
+            if await definitions.displayed("QUEUE", name) is None:
+                await definitions.define("PROCESS", name, _DEFINE_PROCESS.format(name, described))
+                await definitions.define("QUEUE", name, _DEFINE_QUEUE.format(name, described))
+    except MQError as error:
+        if error.reason != MQRC.NOT_AUTHORIZED:
+            raise
+        await definitions.may_not("QMGR", "")  # without which no command is run
+        if not definitions.refused:
+            raise
+    if definitions.refused:
+        raise not_definable(app_name, definitions.refused)
 
 
-async def define_targets(connection: Connection, q_names: Iterable[str], app_name: str) -> None:
-    """Define the queues that are missing of those that an app only puts to, with their processes: so what is put counts
-    as a start for whoever comes to serve them. Raises CommandFailedError.
+def not_definable(app_name: str, commands: Iterable[str]) -> MQError:
+    """NOT_AUTHORIZED (2035) for what an app needs and may not define, with the commands that an administrator can run
+    for it as a note.
     """
-    described = _quotable(f"Put to by {app_name}")
-    for name in q_names:
-        if await _displayed(connection, "QUEUE", name) is None:
-            await _define_missing(connection, "PROCESS", name, _DEFINE_PROCESS.format(name, described))
-            await _define_missing(connection, "QUEUE", name, _DEFINE_QUEUE.format(name, described))
+    error = MQError(
+        MQRC.NOT_AUTHORIZED,
+        f"the app {app_name} may not define what it needs: an administrator can, with evermq mqsc and these lines",
+    )
+    error.add_note("\n".join(commands))
+    return error
+
+
+def is_refused(reply: CommandReply) -> bool:
+    """True if a command was not run because its program may not run it."""
+    return reply.code == "AMQ8135E"
 
 
 async def unserved(connection: Connection, q_names: Sequence[str]) -> dict[str, int]:
@@ -79,57 +97,87 @@ async def unserved(connection: Connection, q_names: Sequence[str]) -> dict[str, 
     return {name: idle[name] for name in q_names if name in idle}
 
 
-async def _queue(connection: Connection, handler: Handler) -> Mapping[str, Any]:
-    """The queue of a handler, which is there and can be served."""
-    name = handler.q_name
-    command = _DEFINE_QUEUE.format(name, _described(handler))
-    queue = await _define_missing(connection, "QUEUE", name, command)
-    fault = _fault(name, queue)
-    if fault:
+class Definitions:
+    """Defines what is missing, over a connection. `refused` are the commands for what it may not, in their order."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.refused: list[str] = []
+        self._connection = connection
+        self._in_group = False
+
+    async def queue_manager(self) -> Mapping[str, Any]:
+        """The attributes DEADQ and QSGNAME."""
+        [reply] = await self._connection.mqsc("DISPLAY QMGR DEADQ QSGNAME", check=True)
+        self._in_group = bool(reply.attributes[0]["QSGNAME"])
+        return reply.attributes[0]
+
+    async def define(self, kind: str, name: str, command: str) -> Mapping[str, Any] | None:
+        """The attributes of an object, which is defined if it is missing; another worker may do so at the same moment.
+        None if the app may not.
+        """
+        found = await self.displayed(kind, name)
+        if found is not None:
+            return found
+        if not self._in_group or await self._looked_up(kind, name):
+            [reply] = await self._connection.mqsc(command)
+            found = await self.displayed(kind, name)
+            if found is not None:
+                if reply.ok:
+                    logger.info("defined for the app: %s", command)
+                return found
+            if not is_refused(reply):
+                raise CommandFailedError([reply])
+        self.refused.append(command)
+        await self.may_not(kind, name)
+        return None
+
+    async def displayed(self, kind: str, name: str) -> Mapping[str, Any] | None:
+        """The attributes of an object, None where it is missing, or not for the app to see."""
+        [reply] = await self._connection.mqsc(f"DISPLAY {kind}('{name}') ALL")
+        return reply.attributes[0] if reply.ok and reply.attributes else None
+
+    async def may_not(self, kind: str, name: str) -> None:
+        """Note what would let the app see an object, where it may not."""
+        access = await self._connection.explain_open(name, for_="dsp", object_type=_TYPES[kind])
+        if access.grant:
+            self.refused.append(access.grant)
+
+    async def _looked_up(self, kind: str, name: str) -> bool:
+        """True if the group was asked for an object of this name, False where the app may not ask. DB2_NOT_AVAILABLE
+        (2342) where the group cannot be asked: a queue of a member's own would be in the way of a shared one.
+        """
+        descriptor = ObjectDescriptor(object_type=_TYPES[kind], object_name=name)
+        try:
+            opened = await self._connection.open(descriptor, MQOO.INQUIRE)
+        except MQError as error:
+            if error.reason == MQRC.NOT_AUTHORIZED:
+                return False
+            if error.reason != MQRC.UNKNOWN_OBJECT_NAME:
+                raise
+        else:
+            await opened.close()  # it is there since a moment ago
+        return True
+
+
+async def _define_handler(definitions: Definitions, handler: Handler, *, dead_letter_q_name: str) -> None:
+    name, described = handler.q_name, _quotable(f"Handled by {handler.name}")
+    if await definitions.displayed("QUEUE", name) is None:  # else it may name another process
+        await definitions.define("PROCESS", name, _DEFINE_PROCESS.format(name, described))
+    queue = await definitions.define("QUEUE", name, _DEFINE_QUEUE.format(name, described))
+    if queue is None:
+        queue = {"PROCESS": "", "BOQNAME": ""}
+    elif fault := _fault(name, queue):
         raise NotServableError(f"{handler.place} cannot serve queue {name}: {fault}")
-    return queue
-
-
-async def _process(connection: Connection, name: str, handler: Handler, disposition: str) -> None:
-    command = _DEFINE_PROCESS.format(name, _described(handler)) + disposition
-    await _define_missing(connection, "PROCESS", name, command)
-
-
-async def _define_missing(connection: Connection, kind: str, name: str, command: str) -> Mapping[str, Any]:
-    """The attributes of an object, which is defined if it is missing; another worker may do so at the same moment."""
-    found = await _displayed(connection, kind, name)
-    if found is None:
-        await _look_up(connection, kind, name)
-        [reply] = await connection.mqsc(command)
-        found = await _displayed(connection, kind, name)
-        if found is None:
-            raise CommandFailedError([reply])
-        if reply.ok:
-            logger.info("defined for the app: %s", command)
-    return found
-
-
-async def _displayed(connection: Connection, kind: str, name: str) -> Mapping[str, Any] | None:
-    [reply] = await connection.mqsc(f"DISPLAY {kind}('{name}') ALL")
-    return reply.attributes[0] if reply.ok and reply.attributes else None
-
-
-async def _look_up(connection: Connection, kind: str, name: str) -> None:
-    """Raise DB2_NOT_AVAILABLE (2342) where the queue manager cannot know that its group has no object of this name: a
-    queue of its own by the name of a shared one would be in the way of both.
-    """
-    try:
-        opened = await connection.open(ObjectDescriptor(object_type=_TYPES[kind], object_name=name), MQOO.INQUIRE)
-    except MQError as error:
-        if error.reason != MQRC.UNKNOWN_OBJECT_NAME:
-            raise
-    else:
-        await opened.close()  # it is there since a moment ago
-
-
-async def _one(connection: Connection, command: str) -> Mapping[str, Any]:
-    [reply] = await connection.mqsc(command, check=True)
-    return reply.attributes[0]
+    shared = queue.get("QSGDISP") == "SHARED"
+    if process := str(queue["PROCESS"]):
+        disposition = " QSGDISP(GROUP)" if shared else ""
+        await definitions.define("PROCESS", process, _DEFINE_PROCESS.format(process, described) + disposition)
+    named = handler.dead_letter
+    if named is None and not queue["BOQNAME"] and not dead_letter_q_name:
+        named = handler.options.last_dead_letter
+    if named:
+        disposition = f" QSGDISP(SHARED) CFSTRUCT({queue['CFSTRUCT']})" if shared else ""
+        await definitions.define("QUEUE", named, _DEFINE_DEAD.format(named, name) + disposition)
 
 
 def _fault(name: str, queue: Mapping[str, Any]) -> str:
@@ -150,10 +198,6 @@ def _fault(name: str, queue: Mapping[str, Any]) -> str:
         return ""
     is_so = f"TRIGTYPE({queue['TRIGTYPE']}) PROCESS({queue['PROCESS']}) INITQ({queue['INITQ']})"
     return f"it has {is_so}; to have it served: ALTER QLOCAL('{name}') {' '.join(changes)}"
-
-
-def _described(handler: Handler) -> str:
-    return _quotable(f"Handled by {handler.name}")
 
 
 def _quotable(description: str) -> str:

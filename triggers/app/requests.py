@@ -26,6 +26,7 @@ from broker.mqi import (
     MQError,
     ObjectDescriptor,
 )
+from triggers.app.definitions import is_refused, not_definable
 from triggers.app.verdicts import RequestError
 from triggers.bodies.bodies import written
 from triggers.serving.serving import within
@@ -170,7 +171,7 @@ class _RequestLine:
         connection = await entered.__aenter__()
         try:
             model = ObjectDescriptor(object_name=MODEL_Q_NAME, dynamic_q_name=REPLIES)
-            queue = await _opened(connection, model)
+            queue = await _opened(connection, model, appl_name)
         except BaseException as error:
             await entered.__aexit__(type(error), error, error.__traceback__)
             raise
@@ -200,15 +201,27 @@ class _RequestLine:
         await self._entered.__aexit__(None, None, None)
 
 
-async def _opened(connection: Connection, model: ObjectDescriptor) -> Queue:
-    """A new queue for replies; its model is defined when it is missing."""
+async def _opened(connection: Connection, model: ObjectDescriptor, appl_name: str) -> Queue:
+    """A new queue for replies; its model is defined when it is missing. Raises NOT_AUTHORIZED (2035) where the app may
+    not define it.
+    """
     try:
         return await connection.open(model, MQOO.INPUT_EXCLUSIVE)
     except MQError as error:
         if error.reason != MQRC.UNKNOWN_OBJECT_NAME:
             raise
-    await connection.mqsc(_DEFINE_MODEL)  # another app may have been faster
-    return await connection.open(model, MQOO.INPUT_EXCLUSIVE)
+    try:
+        refused = any(map(is_refused, await connection.mqsc(_DEFINE_MODEL)))  # else another app may have been faster
+    except MQError as error:
+        if error.reason != MQRC.NOT_AUTHORIZED:
+            raise
+        refused = True
+    try:
+        return await connection.open(model, MQOO.INPUT_EXCLUSIVE)
+    except MQError as error:
+        if refused and error.reason == MQRC.UNKNOWN_OBJECT_NAME:
+            raise not_definable(appl_name, [_DEFINE_MODEL]) from None
+        raise
 
 
 def _time_out(reply: asyncio.Future[Message], q_name: str, timeout: float) -> None:

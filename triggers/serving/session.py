@@ -16,7 +16,7 @@ from broker.life import Life
 from broker.mqi import MQRC, MQError
 from broker.refusals import Refusals
 from broker.unclosed import SourceLine, caller
-from triggers.app.definitions import NotServableError, define, define_targets, unserved
+from triggers.app.definitions import NotServableError, define, unserved
 from triggers.app.lifetime import leave
 from triggers.app.middleware import around
 from triggers.app.putting import AppPuts
@@ -262,8 +262,7 @@ class AppSession:
             while not self._stopped.is_set():
                 try:
                     async with self.source.connect(self.app.name) as connection:
-                        await define(connection, self.handlers)
-                        await define_targets(connection, self._targets, self.app.name)
+                        await define(connection, self.handlers, self._targets, self.app.name)
                         if self._serves and not self._began:
                             await self._report_unserved(connection)
                         for work in self.app.periodic if self._serves else ():

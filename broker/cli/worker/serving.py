@@ -95,7 +95,8 @@ def serve(loaded: LoadedHandlers, settings: Settings) -> int:
     try:
         return run(Worker(loaded, settings).run)
     except BaseExceptionGroup as group:
-        raise lone(group) from None
+        error = lone(group)
+        raise error from error.__cause__  # whose notes are told
 
 
 class Worker:
