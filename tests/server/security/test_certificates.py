@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import tomllib
@@ -16,7 +15,7 @@ import trustme
 from broker.config import Config, ListenerConfig, QueueManagerConfig, TlsConfig, TokensConfig
 from broker.server import StartError, daemon
 from broker.server.security.certificates import LOOK_SECONDS, Certificates
-from broker.testing import VirtualClock
+from broker.testing import VirtualClock, settle
 from tests.server.security.conftest import LETS_IN_AS_BOB, Line, dial, listening, port_of, replaced, until
 
 if TYPE_CHECKING:
@@ -187,7 +186,7 @@ async def until_other(server: Server, files: Files, before: str) -> None:
         if await serial_of(server, files) != before:
             return
         while certificates.context is tried:
-            await asyncio.sleep(0)
+            await settle()
 
 
 async def test_a_file_behind_a_link_is_seen_and_a_wrong_one_is_told_once(
