@@ -109,6 +109,16 @@ async def _report(connection: Connection) -> None:
     await connection.put1("OTHER", b"A", MessageDescriptor(report=MQRO.COA, reply_to_q="Q"))
 
 
+async def _report_by_handle(connection: Connection) -> None:
+    async with connection.open("OTHER", MQOO.OUTPUT) as queue:
+        await queue.put(b"A", MessageDescriptor(report=MQRO.COA, reply_to_q="Q"))
+
+
+async def _report_in_batch(connection: Connection) -> None:
+    async with connection.open("OTHER", MQOO.OUTPUT) as queue:
+        await queue.put_many([(b"A", MessageDescriptor(report=MQRO.COA, reply_to_q="Q"))])
+
+
 async def _serve(connection: Connection) -> None:
     async with connection.deliveries("Q"):
         pass
@@ -134,8 +144,8 @@ async def _clear(connection: Connection) -> None:
 
 
 ACCESSES: Final = (
-    _open, _put1, _put1_in_unit, _put1_to_list, _put1_with_key, _open_list, _report, _serve, _model, _consumer, _browse,
-    _clear,
+    _open, _put1, _put1_in_unit, _put1_to_list, _put1_with_key, _open_list, _report, _report_by_handle,
+    _report_in_batch, _serve, _model, _consumer, _browse, _clear,
 )  # fmt: skip
 
 

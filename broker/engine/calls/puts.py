@@ -155,17 +155,11 @@ def _judgement(
     return judge
 
 
-def _judged_in_core() -> None:
-    """A put that asks for reports is judged when it is put (`broker.core.calls.puts.putting`)."""
-
-
 def _place(call: Call[Placed], conversation: Conversation, put: Put, judge: Callable[[], None] | None = None) -> None:
     """Put a message to a queue."""
     if put.route.group is not None:
         put = placing.on_its_way(conversation.core, put)
     if put.route.queue.shared:
-        if judge is None and put.hconn.caller is not None and put.md is not None and put.md.reply_to_q:
-            judge = _judged_in_core
         step = PutStep(partial(_place_in_core, conversation, put), put.pmo, put.handle, put, judge)
         conversation.context.member.puts.put(conversation, call, step)
         return

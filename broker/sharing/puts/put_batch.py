@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from broker.core.calls.savepoint import Savepoint
+from broker.core.message.generated.reports import asks_any
 from broker.mqi.errors import MQError
 from broker.sharing.puts.writing import limited, placed_by, put_messages
 
@@ -82,8 +83,8 @@ class PutBatch:
         """Make an attempt; without a `lane` as part of the transaction under way."""
         if self._conversation.call_order.ended is not None:
             raise MQError(self._conversation.call_order.ended, "the connection ended before the put was made")
-        await self.check_rights(session)
         self._make()
+        await self.check_rights(session)
         joined = self._conversation.hconn.unit
         if joined is not None and joined.shared is not None:
             joined.shared.id = joined.shared.id or uuid4()
@@ -93,8 +94,11 @@ class PutBatch:
         return await put_messages(session, self._placed, now, lane=lane, joined=joined, beyond=self._beyond)
 
     async def check_rights(self, session: DatabaseSession) -> None:
-        """Raise StaleError where users are judged, and rights have changed in the group."""
-        if any(put.step.judge is not None for put in self._puts):
+        """Raise StaleError where the puts were judged, and rights have changed in the group since: those of MQPUT1, and
+        those that ask for reports.
+        """
+        judged = any(put.step.judge is not None for put in self._puts)
+        if judged or (self._conversation.hconn.caller is not None and any(map(asks_any, self._placed))):
             await self._check_security(session)
 
     def restore(self) -> None:

@@ -58,12 +58,16 @@ COD = ReportKind(MQFB.COD.value, report_options.COD, (_DEAD,))
 EXPIRATION = ReportKind(MQFB.EXPIRATION.value, report_options.EXPIRATION)
 
 
+def asks_any(entry: Entry) -> bool:
+    """True if the message has any option of Report."""
+    return bool(entry.packed_md[_REPORT_AT])
+
+
 def asked(entry: Entry, kind: ReportKind) -> int:
     """Return the option of this kind that the message has; 0 when it asks for no such report."""
-    packed_md = entry.packed_md
-    if not packed_md[_REPORT_AT]:
+    if not asks_any(entry):
         return 0
-    fields = msgpack.unpackb(packed_md)
+    fields = msgpack.unpackb(entry.packed_md)
     return 0 if fields[_FORMAT] in kind.never_for else kind.choice.of(fields[0])
 
 
