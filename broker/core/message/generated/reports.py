@@ -65,9 +65,10 @@ def asks_any(entry: Entry) -> bool:
 
 def asked(entry: Entry, kind: ReportKind) -> int:
     """Return the option of this kind that the message has; 0 when it asks for no such report."""
-    if not asks_any(entry):
+    packed_md = entry.packed_md
+    if not packed_md[_REPORT_AT]:  # as `asks_any`, which is not called at each put
         return 0
-    fields = msgpack.unpackb(entry.packed_md)
+    fields = msgpack.unpackb(packed_md)
     return 0 if fields[_FORMAT] in kind.never_for else kind.choice.of(fields[0])
 
 
