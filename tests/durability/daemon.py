@@ -151,13 +151,15 @@ class Daemon:
         """SIGCONT."""
         os.kill(self.pid, SIGCONT)
 
-    async def logged(self, words: str) -> str:
-        """The first line with these words that the process logs. Raises AssertionError when it ends without one."""
+    async def logged(self, *words: str, number: int = 1) -> str:
+        """The line of this number of those that the process logs with any of these words. Raises AssertionError when it
+        ends without one.
+        """
         assert self._follower is not None
         while True:
-            for line in self.log[self._first_line :]:
-                if words in line:
-                    return line
+            lines = [line for line in self.log[self._first_line :] if any(each in line for each in words)]
+            if len(lines) >= number:
+                return lines[number - 1]
             assert not self._follower.done(), f"it ended without {words!r}: {''.join(self.log)}"
             self._news.clear()
             await self._news.wait()
