@@ -40,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.umask(0o022)  # where another may write a file with a secret, it is refused
     tiers.settle_rotation()
     settings.load_profile("quick" if tiers.is_quick(config) else "suite")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from broker.cli import current_folder
 from broker.cli.program import CannotRunError
 from broker.cli.terminal import logs, streams
 from broker.config import load
+from broker.config.kinds import DatabaseAddress
 from broker.engine.shared_queues import GroupError
 from broker.server import StartError, daemon
 from broker.server.errors import StoreLostError
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from broker.config import TriggerMonitorConfig
     from broker.server.daemon import Service
     from triggers import TriggerMonitor
+
+logger = logging.getLogger(__name__)
+
+_DSN = "EVERMQ_QUEUE_SHARING_GROUP_DSN"
 
 COLLECTIONS = (2_000, 2, 25_000)
 """The thresholds at which the collector looks for cycles of references. The daemon makes few, and many objects that
@@ -54,6 +60,7 @@ def run(file: str | None) -> None:
         streams.throw_output_away()  # handlers may print, and need not fail for it
     config = load(Path(file) if file else None)
     logs.set_up(config.logging)
+    _warn_of_password(config.queue_sharing_group.dsn, file)
     monitor = config.trigger_monitor
     serves = monitor.enabled and monitor.handlers  # without handlers there is nothing to start
     services = [_trigger_monitor(monitor, config.queue_manager.quiesce_timeout)] if serves else []
@@ -63,6 +70,17 @@ def run(file: str | None) -> None:
         daemon.main(config, services, ready=_announce)
     except (GroupError, StartError, StoreLostError, StoreFailedError, StoreUnusableError) as error:
         raise CannotRunError(str(error)) from error
+
+
+def _warn_of_password(dsn: str, file: str | None) -> None:
+    """Warn of a password in the file of the configuration, which is no secret file."""
+    if DatabaseAddress.has_password(dsn) and _DSN not in os.environ:
+        logger.warning(
+            "password_in_configuration file=%s place=[queue_sharing_group] dsn: move it to a file, dsn_password_file, "
+            "to PGPASSWORD, or to ~/.pgpass",
+            file,
+            extra={"event": "password_in_configuration"},
+        )
 
 
 def _trigger_monitor(config: TriggerMonitorConfig, stop_timeout: float) -> Service:

@@ -19,6 +19,7 @@ from broker.interface.users import process_user
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.mqi.security_parameters import CredentialKind, SecurityParameters
+from broker.secret_files import SecretFileError, read_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,7 +123,9 @@ def _tls(address: Address, given: TLS | None, environ: Mapping[str, str]) -> TLS
 def _read(file: Path, kind: CredentialKind) -> bytes:
     """Return the secret in a file, without the end of its line. Raises SECURITY_ERROR (2063)."""
     try:
-        secret = file.read_bytes().rstrip(b"\r\n")
+        secret = read_secret(file)
+    except SecretFileError as error:
+        raise MQError(MQRC.SECURITY_ERROR, f"cannot take the {kind.name.lower()} in {file}: {error}") from None
     except OSError as error:
         why = f"cannot read the {kind.name.lower()} in {file}: {error.strerror}"
         raise MQError(MQRC.SECURITY_ERROR, why) from error

@@ -6,12 +6,12 @@ import ipaddress
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import parse_qsl
 
 from broker.mqi.names import is_name
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from broker.secret_files import check_secret_file
 
 
 class Kind(Protocol):
@@ -145,6 +145,12 @@ class DatabaseAddress:
             raise ValueError(self.expected)
         return value
 
+    @staticmethod
+    def has_password(address: str) -> bool:
+        """True for an address with a password in it."""
+        before, _, query = address.partition("?")
+        return ":" in before.partition("://")[2].rpartition("@")[0] or "password" in dict(parse_qsl(query))
+
     def read(self, text: str) -> object:
         return text
 
@@ -217,6 +223,19 @@ class FilePath:
         if not isinstance(value, str) or "\0" in value or not (value or self.optional):
             raise ValueError(self.expected)
         return folder / value if value else None
+
+
+@dataclass(frozen=True, slots=True)
+class SecretFile(FilePath):
+    """The path of a file with a secret, which others may not write (SecretFileError); an empty text means none."""
+
+    optional: bool = True
+
+    def check(self, value: object, folder: Path) -> object:
+        path = FilePath.check(self, value, folder)
+        if isinstance(path, Path):
+            check_secret_file(path)
+        return path
 
 
 @dataclass(frozen=True, slots=True)

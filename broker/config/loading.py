@@ -9,9 +9,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.config.kinds import LoopbackHost
+from broker.config.kinds import DatabaseAddress, LoopbackHost
 from broker.config.sections import SECTIONS, Config, settings
 from broker.config.security import tls_lines
+from broker.secret_files import SecretFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -135,8 +136,13 @@ def _section_and_key(name: str) -> tuple[str, str] | None:
 def _checked(known: Setting, value: object, source: str, place: str, folder: Path) -> object:
     try:
         return known.kind.check(value, folder)
+    except SecretFileError as error:
+        raise ConfigError(source, place, str(error)) from None
     except ValueError:
-        problem = f"wants {known.kind.expected}, not {_shown(value)}"
+        given = _shown(value)
+        if isinstance(known.kind, DatabaseAddress) and any(sign in str(value) for sign in ("@", "password")):
+            given = "what it has"  # which may be a password, too
+        problem = f"wants {known.kind.expected}, not {given}"
         if not isinstance(known.kind, LoopbackHost) or not isinstance(value, str):
             raise ConfigError(source, place, problem) from None
         raise ConfigError(

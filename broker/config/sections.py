@@ -19,6 +19,7 @@ from broker.config.kinds import (
     ModuleName,
     ObjectName,
     Seconds,
+    SecretFile,
     Several,
     SharingGroupName,
     Switch,
@@ -137,10 +138,19 @@ class QueueSharingGroupConfig:
     )
     dsn: str = field(
         default="",
+        repr=False,  # it may have a password
         metadata=about(
             DatabaseAddress(),
-            "The database of the group, as postgresql://user@host:5432/database. All members name the same; the group "
-            "has a schema of its own there, which the first member makes.",
+            "The database of the group, as postgresql://user@host:5432/database?sslmode=verify-full. All members name "
+            "the same; the group has a schema of its own there, which the first member makes. The password is in "
+            "dsn_password_file, in PGPASSWORD, or in ~/.pgpass.",
+        ),
+    )
+    dsn_password_file: Path | None = field(
+        default=None,
+        metadata=about(
+            SecretFile(),
+            "File with the password of the user of the database, read for each session; empty: dsn says where it is.",
         ),
     )
     lease: float = field(

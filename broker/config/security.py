@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from broker.config.kinds import AnyText, Choice, FilePath, HostName, Several, Whole
+from broker.config.kinds import AnyText, Choice, FilePath, HostName, SecretFile, Several, Whole
 from broker.config.setting import about
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class TlsConfig:
         default=None, metadata=about(_optional, "Its private key, in PEM; empty: it is in the file of the certificate.")
     )
     key_password_file: Path | None = field(
-        default=None, metadata=about(_optional, "File with the password of the key; empty: the key has none.")
+        default=None, metadata=about(SecretFile(), "File with the password of the key; empty: the key has none.")
     )
     ca: Path | None = field(
         default=None,
@@ -97,7 +97,8 @@ class TokensConfig:
         ),
     )
     key_file: Path | None = field(
-        default=None, metadata=about(_optional, "File with the secret of HS256, HS384 and HS512; empty: none of them.")
+        default=None,
+        metadata=about(SecretFile(), "File with the secret of HS256, HS384 and HS512; empty: none of them."),
     )
 
 

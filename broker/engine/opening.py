@@ -70,7 +70,9 @@ def group_for(config: Config) -> JoinableGroup | None:
     own = config.queue_sharing_group
     if not own.name:
         return None
-    group: JoinableGroup = import_module("broker.sharing.members.group").QueueSharingGroup(own.name, own.dsn, own.lease)
+    group: JoinableGroup = import_module("broker.sharing.members.group").QueueSharingGroup(
+        own.name, own.dsn, own.lease, own.dsn_password_file
+    )
     return group
 
 

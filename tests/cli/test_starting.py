@@ -68,7 +68,7 @@ def test_a_client_loads_nothing_of_the_queue_manager(
     found = rooms(loaded_by(*words, "--url", daemon.url, folder=tmp_path))
     assert found - {"broker.dead_letters"} == {  # which the status tells from other queues
         "asyncio", "broker.__main__", "broker.cli", "broker.client", "broker.clock", "broker.deprecated",
-        "broker.interface", "broker.mqi", "broker.refusals", "broker.unclosed", "broker.wire",
+        "broker.interface", "broker.mqi", "broker.refusals", "broker.secret_files", "broker.unclosed", "broker.wire",
     }  # fmt: skip
 
 

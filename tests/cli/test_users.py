@@ -60,6 +60,14 @@ def test_users_of_a_stopped_queue_manager(evermq: Callable[..., Result], made: P
     assert (user("remove", "bob").exit_code, "AMQ8147E" in user("remove", "bob").stderr) == (10, True)
 
 
+def test_a_password_is_in_no_file_that_others_may_write(evermq: Callable[..., Result], made: Path) -> None:
+    file = made.parent / "password"
+    file.chmod(0o666)
+    done = evermq("user", "password", "admin", "--password-file", str(file), "--data", str(made / "data"))
+    assert done.exit_code == 20
+    assert f"others may write {file} (mode 0666), and choose the secret: chmod go-w {file}" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

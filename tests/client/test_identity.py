@@ -187,6 +187,23 @@ async def test_a_file_without_a_secret_is_2063(
     assert gate.read == 0
 
 
+@pytest.mark.parametrize("by_variable", [False, True])
+async def test_a_file_that_others_may_write_is_2063(
+    by_variable: bool, gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "secret"
+    file.write_text("canary", "utf-8")
+    file.chmod(0o666)
+    if by_variable:
+        monkeypatch.setenv("EVERMQ_PASSWORD_FILE", str(file))
+    told = rf"others may write {file} \(mode 0666\), and choose the secret: chmod go-w {file}"
+    with pytest.raises(MQError, match=told) as raised:
+        await connect(gate.url, password=None if by_variable else file)
+    assert raised.value.reason == MQRC.SECURITY_ERROR
+    assert "canary" not in str(raised.value)
+    assert gate.read == 0
+
+
 @pytest.mark.parametrize("secret", [b"canary", ["canary"], None, "\ud800canary"])
 async def test_what_is_no_text_is_no_secret(secret: Any, gate: Gate) -> None:
     with pytest.raises(TypeError, match="the password of alice") as raised:

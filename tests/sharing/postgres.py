@@ -37,6 +37,7 @@ _END: Final = "-- end of rows"
 
 _SETTINGS: Final = {
     "listen_addresses": "",
+    "port": "5432",
     "max_connections": "300",
     "shared_buffers": "64MB",
     "max_wal_size": "256MB",
@@ -61,8 +62,8 @@ def binaries() -> Path:
 class Postgres:
     """A server, entered with `with`: it is started, and in the end stopped and removed."""
 
-    def __init__(self, *, in_memory: bool = True, **settings: str) -> None:
-        self._binaries = binaries()
+    def __init__(self, *, in_memory: bool = True, programs: Path | None = None, **settings: str) -> None:
+        self._binaries = programs or binaries()
         copied = os.geteuid() == 0 and not _reachable(self._binaries)
         roomy = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _MEMORY_BYTES
         memory = in_memory and roomy and not copied  # from where programs can often not be run
@@ -94,7 +95,12 @@ class Postgres:
 
     def dsn(self, user: str = OWNER, folder: Path | None = None) -> str:
         """Return the DSN for a client; `folder` is that of the socket, if it is not the server's own."""
-        return f"postgresql://{user}@/{OWNER}?host={quote(str(folder or self.folder))}"
+        return f"postgresql://{user}@/{OWNER}?host={quote(str(folder or self.folder))}&port={self.port}"
+
+    @property
+    def port(self) -> str:
+        """The port: of a server on a Unix socket a part of its name alone."""
+        return self.settings["port"]
 
     # Life
 
@@ -153,7 +159,7 @@ class Postgres:
     def sql(self, *commands: str, database: str = "postgres") -> list[list[str]]:
         """Run commands by psql as the judge; the rows of their answers, as text."""
         steps = [part for command in commands for part in ("-c", command)]
-        where = ["-h", str(self.folder), "-U", JUDGE, "-d", database]
+        where = self._where(database)
         done = subprocess.run(
             [str(self._binaries / "psql"), *_PSQL, *where, *steps],
             capture_output=True,
@@ -167,8 +173,10 @@ class Postgres:
 
     def psql(self, schema: str, database: str = OWNER) -> Psql:
         """A session of the judge's that answers while an event loop stands still; to be closed."""
-        where = ["-h", str(self.folder), "-U", JUDGE, "-d", database]
-        return Psql([str(self._binaries / "psql"), *_PSQL, *where], schema)
+        return Psql([str(self._binaries / "psql"), *_PSQL, *self._where(database)], schema)
+
+    def _where(self, database: str) -> list[str]:
+        return ["-h", str(self.folder), "-p", self.port, "-U", JUDGE, "-d", database]
 
     def log(self) -> str:
         """Return the log of the server."""

@@ -15,6 +15,7 @@ from tests.sharing.members import Members
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.sharing.database import GroupDatabase
 
@@ -70,6 +71,41 @@ async def test_a_group_without_tables_and_a_database_that_is_not_there_are_told(
     assert said.code == 20
     assert "cannot be reached" in said.error
     assert len(said.error.splitlines()) == 1
+
+
+async def test_the_dsn_of_the_owner_of_the_tables_has_its_password_elsewhere(
+    group: GroupDatabase, evermq: Callable[[str], Said], tmp_path: Path
+) -> None:
+    refused = evermq("upgrade --dsn postgresql://evermq:canary@127.0.0.1/evermq")
+    assert refused.code == 20
+    assert "--dsn-password-file, in PGPASSWORD or in ~/.pgpass" in refused.error
+    assert "canary" not in refused.error
+    file = tmp_path / "password"
+    file.write_text("canary", "utf-8")
+    assert evermq(f"upgrade --dsn {group.dsn} --dsn-password-file {file}").code == 0
+    file.chmod(0o666)
+    refused = evermq(f"upgrade --dsn {group.dsn} --dsn-password-file {file}")
+    assert (refused.code, f"others may write {file} (mode 0666)" in refused.error) == (20, True)
+    assert evermq(f"upgrade --dsn-password-file {file}").code == 20
+
+
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_a_daemon_warns_of_a_password_in_its_configuration_and_shows_it_nowhere(
+    by_variable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dsn = "postgresql://evermq:canary@127.0.0.1:1/evermq"
+    if by_variable:
+        monkeypatch.setenv("EVERMQ_QUEUE_SHARING_GROUP_DSN", dsn)
+    else:
+        monkeypatch.delenv("EVERMQ_QUEUE_SHARING_GROUP_DSN", raising=False)
+    line = "" if by_variable else f'dsn = "{dsn}"\n'
+    (tmp_path / "broker.toml").write_text(f'[queue_sharing_group]\nname = "GRP1"\n{line}', "utf-8")
+    command = [sys.executable, "-m", "broker", "run", "--config", "broker.toml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 20
+    assert "cannot be joined" in done.stderr
+    assert ("password_in_configuration file=broker.toml" in done.stderr) == (not by_variable)
+    assert "canary" not in done.stderr + done.stdout
 
 
 async def test_members_and_queues_are_shown(group: GroupDatabase, evermq: Callable[[str], Said]) -> None:

@@ -25,7 +25,9 @@ def test_the_section_of_broker_toml_is_one(tmp_path: Path) -> None:
     (section,) = shown("toml")
     (tmp_path / "broker.toml").write_text(section)
     group = load(tmp_path / "broker.toml", {}).queue_sharing_group
-    assert {"name": group.name, "dsn": group.dsn} == tomllib.loads(section)["queue_sharing_group"]
+    told = tomllib.loads(section)["queue_sharing_group"]
+    assert group.dsn_password_file == tmp_path / told.pop("dsn_password_file")
+    assert told == {"name": group.name, "dsn": group.dsn}
 
 
 @pytest.mark.postgres

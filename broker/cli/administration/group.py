@@ -14,6 +14,7 @@ from broker.cli.conversation import run
 from broker.cli.program import CannotRunError, SomeFailedError
 from broker.cli.terminal.terminal import say
 from broker.config import load
+from broker.config.kinds import DatabaseAddress
 from broker.engine.shared_queues import GroupError
 from broker.sharing.members.group import NEEDS_EXTRA, QueueSharingGroup
 
@@ -51,13 +52,23 @@ def init_group(file: str | None) -> None:
 
 @group.command("upgrade")
 @click.option("--dsn", metavar="DSN", help="Of the owner of the tables, in place of that of the member.")
+@click.option("--dsn-password-file", "password_file", metavar="FILE", help="The password of that DSN is in FILE.")
 @_config
-def upgrade_group(dsn: str | None, file: str | None) -> None:
+def upgrade_group(dsn: str | None, password_file: str | None, file: str | None) -> None:
     """Bring the tables and functions of the group to the version of this EverMQ.
 
-    A member does that too when it joins, if its user of the database owns them. Members of older releases go on.
+    A member does that too when it joins, if its user of the database owns them. Members of older releases go on. The
+    password of --dsn is in --dsn-password-file, in PGPASSWORD or in ~/.pgpass.
     """
-    done = _ask(file, lambda administration: administration.upgrade(), dsn=dsn)
+    if dsn is not None and DatabaseAddress.has_password(dsn):
+        raise CannotRunError(
+            "a password in --dsn can be read by every user of this machine: name it in --dsn-password-file, in "
+            "PGPASSWORD or in ~/.pgpass"
+        )
+    owner = None if dsn is None else (dsn, None if password_file is None else Path(password_file))
+    if dsn is None and password_file is not None:
+        raise click.UsageError("--dsn-password-file is for --dsn: that of the member is a setting")
+    done = _ask(file, lambda administration: administration.upgrade(), owner=owner)
     before, after = done["before"], done["after"]
     reported = f"has version {after}" if before == after else f"had version {before}, and has {after}"
     say(f"the SQL of the group in schema {done['schema']} {reported}")
@@ -140,7 +151,7 @@ def _ask(
     work: Callable[[Administration], Awaitable[Any]],
     *,
     failed: bool = False,
-    dsn: str | None = None,
+    owner: tuple[str, Path | None] | None = None,
 ) -> Any:
     config = load(None if file is None else Path(file), os.environ)
     own = config.queue_sharing_group
@@ -152,7 +163,8 @@ def _ask(
     try:
         from broker.sharing.members.administration import Administration
 
-        administration = Administration(QueueSharingGroup(own.name, dsn or own.dsn, own.lease))
+        dsn, password_file = owner or (own.dsn, own.dsn_password_file)
+        administration = Administration(QueueSharingGroup(own.name, dsn, own.lease, password_file))
         return run(lambda: work(administration))
     except (GroupError, ValueError) as error:
         raise (SomeFailedError if failed else CannotRunError)(str(error)) from error

@@ -9,12 +9,13 @@ import click
 
 from broker.cli.program import CannotRunError
 from broker.engine.security.passwords import hash_of
+from broker.secret_files import read_secret
 
 
 def asked_hash(user: str, file: str | None) -> str:
     """Return the hash of the password that is typed, or that is the first line of the file."""
     try:
-        return hash_of(_typed(user) if file is None else _first_line(Path(file)))
+        return hash_of(_typed(user) if file is None else read_secret(Path(file)).partition(b"\n")[0].rstrip(b"\r"))
     except ValueError as error:
         raise CannotRunError(f"this cannot be the password of {user}: {error}") from None
 
@@ -24,11 +25,6 @@ def _typed(user: str) -> str:
         raise CannotRunError(f"the password of {user} is asked for on a terminal: or give --password-file FILE")
     typed: str = click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt="Once more", err=True)
     return typed
-
-
-def _first_line(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.readline(1 << 16).rstrip(b"\r\n")
 
 
 def _on_terminal() -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from base64 import urlsafe_b64decode
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
@@ -12,6 +14,7 @@ from broker.config.security import PUBLIC_KEY_ALGORITHMS
 from broker.core.security.entities import ENTITY_LENGTH, is_entity
 from broker.engine.security.key_fetch import KeysOutOfReachError, fetch, shown
 from broker.engine.security.token_keys import TokenKeys
+from broker.secret_files import SecretFileError, check_secret_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,7 +119,12 @@ class Tokens:
         return await self._fetched(self._settings.jwks, self._signatures.public_keys)
 
     async def _secret_key(self) -> list[TokenKey]:
-        return await self._fetched(self._settings.key_file, self._signatures.secret_key)
+        file = self._settings.key_file
+        try:
+            await asyncio.to_thread(check_secret_file, Path(file))
+        except SecretFileError as error:
+            raise KeysOutOfReachError(f"{file} has no key for tokens: {error}") from None
+        return await self._fetched(file, self._signatures.secret_key)
 
     async def _fetched(self, place: str, keys: Callable[[bytes], list[TokenKey]]) -> list[TokenKey]:
         data = await fetch(place, self._settings.ca)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from broker.engine.security.login import Certificate, Names
+from broker.secret_files import SecretFileError, read_secret
 from broker.server.security.lines import LineSecurity
 
 if TYPE_CHECKING:
@@ -79,15 +80,19 @@ def _load_certificate(context: ssl.SSLContext, certificate: Path, key: Path | No
     for setting, path in (("certificate", certificate), ("key", key), ("key_password_file", password_file)):
         if path is not None:
             _check_readable(setting, path)
+    try:
+        secret = None if password_file is None else read_secret(password_file)
+    except SecretFileError as error:
+        raise CertificateError(f"[tls] key_password_file: {error}") from None
     key = key or certificate
     asked = False
 
     def password() -> bytes:
         nonlocal asked
         asked = True
-        if password_file is None:
+        if secret is None:
             raise CertificateError(f"[tls] key: {key} has a password: name its file, key_password_file")
-        return password_file.read_bytes().rstrip(b"\r\n")
+        return secret
 
     try:
         context.load_cert_chain(certificate, key, password)

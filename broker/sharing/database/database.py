@@ -16,10 +16,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import anyio
+import anyio.to_thread
 import asyncpg
+from asyncpg.exceptions import ClientConfigurationError
 
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
+from broker.secret_files import SecretFileError, read_secret
 from broker.sharing.database.errors import AGAIN, FENCED, LOST, OutcomeUnknownError, mq_error_of, sqlstate_of
 from broker.sharing.database.flushes import Flushes
 from broker.sharing.database.schema import released
@@ -28,6 +31,7 @@ from broker.sharing.members.lease_times import LeaseTimes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+    from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +45,10 @@ SETTLE_SECONDS: Final = 30.0
 
 _OVER: Final = "the queue manager has lost its queue-sharing group, and joined it again, meanwhile"
 _PAUSE_SECONDS: Final = 0.1
+_UNREADABLE: Final = (
+    "the dsn cannot be read: characters of a user or a password that have a meaning in URLs are written as %40 and so "
+    "on; better have the password in dsn_password_file"
+)
 
 
 class _MaybeMadeError(Exception):
@@ -70,6 +78,9 @@ class GroupAddress(Protocol):
     @property
     def lease(self) -> float: ...
 
+    @property
+    def dsn_password_file(self) -> Path | None: ...
+
 
 class Database:
     """The database of a group, as one member works on it. `epoch` is that of the member's present life."""
@@ -82,6 +93,7 @@ class Database:
         self.sql = released()
         """Of this member's release."""
         self.epoch = 0
+        self._warned_of = {""}  # peers, "" among them
         self._group = group
         self._times = LeaseTimes(group.lease)
         self._lanes = Lanes(lambda: self.session("calls"), self.figures)
@@ -120,13 +132,7 @@ class Database:
 
     async def session(self, purpose: str) -> DatabaseSession:
         """A session of one's own, to be closed by the caller."""
-        session = await asyncpg.connect(
-            self._group.dsn,
-            timeout=CONNECT_SECONDS,
-            server_settings=self._settings(purpose),
-            connection_class=DatabaseSession,
-        )
-        assert isinstance(session, DatabaseSession)
+        session = await self._connected(self._settings(purpose))
         session.figures = self.figures
         if purpose != "calls":
             return session
@@ -134,6 +140,35 @@ class Database:
         risen, session.crashes = await session.fetchrow("SELECT risen, crashes FROM rise()")
         if risen:
             logger.warning("the database has crashed: nonpersistent messages are gone, depths were counted again")
+        return session
+
+    async def _connected(self, settings: dict[str, str]) -> DatabaseSession:
+        """Raises what LOST has, also for a dsn or a file of its password that is of no use."""
+        file = self._group.dsn_password_file
+        try:
+            password = None if file is None else await anyio.to_thread.run_sync(read_secret, file)
+            session = await asyncpg.connect(
+                self._group.dsn,
+                password=None if password is None else password.decode("utf-8", "surrogateescape"),
+                timeout=CONNECT_SECONDS,
+                server_settings=settings,
+                connection_class=DatabaseSession,
+            )
+        except (asyncpg.InterfaceError, OSError):  # some of both are a ValueError
+            raise
+        except SecretFileError as error:
+            raise ClientConfigurationError(f"dsn_password_file: {error}") from None
+        except ValueError:  # whose text may have a part of a password
+            raise ClientConfigurationError(_UNREADABLE) from None
+        assert isinstance(session, DatabaseSession)
+        if (peer := session.peer_in_the_clear) not in self._warned_of:
+            self._warned_of.add(peer)
+            logger.warning(
+                "database_without_tls peer=%s: the password of the database, and messages, can be read on the way: "
+                "add sslmode=verify-full to the dsn",
+                peer,
+                extra={"event": "database_without_tls", "peer": peer},
+            )
         return session
 
     def _settings(self, purpose: str) -> dict[str, str]:

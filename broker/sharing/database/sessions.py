@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import asyncpg
 
+from broker.core.security.addresses import is_loopback
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.sharing.database.errors import unreachable
@@ -64,6 +65,15 @@ class DatabaseSession(asyncpg.Connection):  # type: ignore[misc]  # asyncpg tell
     """The number of crashes of the database when the session began; known of sessions for calls."""
     unreplicated = False
     """True if it has committed something that a synchronous standby may not have: somebody has cancelled the wait."""
+
+    @property
+    def peer_in_the_clear(self) -> str:
+        """The address of the server where it is another machine and the session is not encrypted, else ""."""
+        peer = self._transport.get_extra_info("peername")
+        encrypted = self._transport.get_extra_info("ssl_object") is not None
+        if encrypted or not isinstance(peer, tuple) or is_loopback(str(peer[0])):
+            return ""
+        return f"[{peer[0]}]:{peer[1]}" if ":" in str(peer[0]) else f"{peer[0]}:{peer[1]}"
 
     def heard(self, _: object, message: asyncpg.PostgresLogMessage) -> None:
         """The server tells of something that is no error."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from broker.secret_files import check_secret_file
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from broker.engine.manager import QueueManager
     from broker.engine.shared_queues import SharedQueues
 
@@ -27,12 +31,15 @@ class QueueSharingGroup:
     `name` has up to four upper-case letters and digits, a letter first, and differs from the names of all queue
     managers. `dsn` is that of a PostgreSQL database: `postgresql://user@host:5432/database`. The group has a schema of
     its own there, which the first member makes. `lease`: after so many seconds without a sign of life from a member,
-    from 1 to 600, its peers recover what it has left. Raises ValueError.
+    from 1 to 600, its peers recover what it has left. `dsn_password_file` has the password of the database's user, read
+    for each session; else it is where the dsn, PGPASSWORD or ~/.pgpass say. Raises ValueError, also for such a file
+    that others may write.
     """
 
     name: str
-    dsn: str
+    dsn: str = field(repr=False)  # it may have a password
     lease: float = LEASE_SECONDS
+    dsn_password_file: Path | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -41,6 +48,8 @@ class QueueSharingGroup:
             )
         if not LEASE_SECONDS_MIN <= self.lease <= LEASE_SECONDS_MAX:
             raise ValueError(f"lease={self.lease!r}: from {LEASE_SECONDS_MIN:g} to {LEASE_SECONDS_MAX:g} seconds")
+        if self.dsn_password_file is not None:
+            check_secret_file(self.dsn_password_file)
 
     @property
     def schema(self) -> str:

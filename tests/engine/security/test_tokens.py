@@ -219,6 +219,17 @@ async def test_a_secret_in_a_file_verifies_hs256_beside_public_keys(keys: str, t
         assert await tokens.verify(token_by_secret(SECRET)) == BOB
 
 
+async def test_a_secret_that_others_may_write_verifies_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "secret"
+    file.write_bytes(SECRET)
+    file.chmod(0o606)
+    async with checked(key_file=str(file), algorithms=("HS256",)) as tokens:
+        assert "is none" in await refused(tokens, token_by_secret(SECRET))
+    assert f"others may write {file} (mode 0606)" in caplog.text
+
+
 async def test_x4_6_a_public_key_in_the_place_of_the_secret_is_none(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

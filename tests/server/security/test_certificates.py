@@ -84,6 +84,22 @@ async def test_a_key_with_a_password_is_opened_and_a_wrong_one_is_not_repeated(
     assert "canary" not in caplog.text
 
 
+async def test_a_file_of_a_password_that_others_may_write_is_refused(
+    manager: QueueManager, files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    files.write("server.key", encrypted(files, b"canary of the key"))
+    files.write("password", b"canary of the key\n")
+    tls = replaced(files.config, key_password_file=files.folder / "password")
+    async with listening(manager, tls) as server:
+        (files.folder / "password").chmod(0o622)
+        assert not await server.reload_certificates()
+        assert "[tls] key_password_file: others may write" in caplog.text
+    with pytest.raises(StartError, match=r"\[tls\] key_password_file: others may write .* \(mode 0622\).*: chmod go-w"):
+        async with listening(manager, tls):
+            pass
+    assert "canary" not in caplog.text
+
+
 async def test_the_key_may_be_in_the_file_of_the_certificate(manager: QueueManager, files: Files) -> None:
     issued = files.renew()
     files.write("server.pem", issued.private_key_and_cert_chain_pem.bytes())
