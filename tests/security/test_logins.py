@@ -132,6 +132,26 @@ def stepped(listener: Listener) -> SteppedExecutor:
     return executor
 
 
+@pytest.mark.parametrize("turns", range(8))
+async def test_nobody_comes_in_on_a_line_that_ends_while_they_are_verified(turns: int) -> None:
+    async with listening(users()) as listener:
+        executor = stepped(listener)
+        program = await listener.dial()
+        before = listener.manager.status()["connections"]
+        program.say(Verb.CONNECT, "", "test", "bob", "", 1, b"secret")
+        await until(lambda: bool(executor.work))
+        (session,) = listener.server.lines
+        executor.step()
+        for _ in range(turns):  # until the loop has heard of it, the verifier has, and the login goes on
+            await asyncio.sleep(0)
+        session.abort()
+        await until(lambda: listener.server.sessions == 0)
+        await settle()
+        assert listener.manager.status()["connections"] == before
+        assert listener.server.channel_lines.of("EVERMQ.SVRCONN", "") == []
+        program.close()
+
+
 @pytest.mark.parametrize(
     "change",
     ["DELETE USER('bob')", "ALTER USER('bob') STATUS(DISABLED)", f"ALTER USER('bob') PASSWORD('{hashed('new')}')"],

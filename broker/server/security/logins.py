@@ -87,7 +87,8 @@ class Logins:
         with self._scope:
             try:
                 login = await self._manager.authentication.admit(request)
-                self._let_in(connecting, request, login)
+                if not self._session.transport.is_closing():  # its end may have come in this turn of the loop
+                    self._let_in(connecting, request, login)
             except Exception as error:
                 self._fail(connecting, error)
         self.busy = False
