@@ -10,6 +10,8 @@ import pytest
 import trustme
 
 from broker import QueueManager, QueueSharingGroup
+from broker.config import Config, QueueManagerConfig
+from broker.config.sections import QueueSharingGroupConfig
 from broker.engine.shared_queues import GroupError
 from broker.mqi import MQOO
 from broker.sharing.database import sessions
@@ -71,6 +73,11 @@ async def member(group: GroupDatabase, dsn: str, file: Path | None = None) -> As
     joining = QueueSharingGroup(group.name, dsn, dsn_password_file=file)
     async with QueueManager.open(name="QM1", group=joining) as manager:
         yield manager
+
+
+def contents(folder: Path, but: Path) -> list[bytes]:
+    """All that is in the files of a folder but one."""
+    return [path.read_bytes() for path in folder.rglob("*") if path.is_file() and path != but]
 
 
 async def works(manager: QueueManager) -> None:
@@ -221,6 +228,34 @@ async def test_sessions_with_another_machine_without_tls_are_warned_of_once(
     async with member(group, group.dsn) as manager:  # by the Unix socket
         await works(manager)
     assert "database_without_tls" not in caplog.text
+
+
+@pytest.mark.parametrize("source", ["dsn", "file"])
+async def test_x9_3_the_password_of_the_database_is_in_no_log_store_status_reply_or_repr(
+    source: str, server: TlsPostgres, group: GroupDatabase, ca: Path, tmp_path: Path, password_file: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    caplog.set_level(logging.DEBUG)
+    own = {"dsn": verified(server, ca, password=PASSWORD)}
+    if source == "file":
+        own = {"dsn": verified(server, ca), "dsn_password_file": password_file}  # type: ignore[dict-item]
+    config = Config(
+        queue_manager=QueueManagerConfig(name="QM1", data=tmp_path / "data"),
+        queue_sharing_group=QueueSharingGroupConfig(name=group.name, **own),  # type: ignore[arg-type]
+    )
+    async with QueueManager.open(config) as manager, manager.connect() as connection:
+        await works(manager)
+        await connection.mqsc("DEFINE QLOCAL(OWN) DEFPSIST(YES)", check=True)
+        await connection.put1("OWN", "this is no secret")
+        told = [config, manager, manager.status(), await connection.status()]
+        told += await connection.mqsc("DISPLAY GROUP\nDISPLAY QMGR ALL\nDISPLAY CFSTATUS(*) ALL")
+        await connection.backup(str(tmp_path / "backup"))
+    stored = contents(tmp_path, but=password_file)
+    assert sum(b"this is no secret" in each for each in stored) >= 2
+    assert not [each for each in stored if PASSWORD.encode() in each]
+    assert PASSWORD not in repr(told)
+    assert group.name in caplog.text
+    assert PASSWORD not in caplog.text
 
 
 def test_no_password_is_in_the_repr_of_a_group() -> None:
