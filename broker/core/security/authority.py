@@ -33,7 +33,7 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     from broker.core.security.facts import Attributes
 
@@ -239,12 +239,6 @@ class Authority:
             if of_class is not None:
                 rights |= of_class.rights
         return rights
-
-    def names_with(self, user: str, object_type: int, names: Iterable[str], right: Right) -> list[str]:
-        """Return those of the names on whose objects the user has a right, in their order."""
-        if self.is_administrator(user):
-            return list(names)
-        return [name for name in names if right in self.rights(user, object_type, name)]
 
     def entities(self, user: str) -> Iterator[tuple[Principal, str]]:
         """Yield the entities whose records give rights to a user: itself, and its groups."""

@@ -203,13 +203,6 @@ def test_crt_comes_from_the_class_and_from_profiles_of_names() -> None:
     assert Right.CRT in judge.class_rights("mqm", Q, "A")
 
 
-def test_names_are_filtered_by_a_right() -> None:
-    made = Definitions()
-    made.record("A.*", "fred", Right.DSP)
-    assert made.authority.names_with("fred", Q, ["B", "A.2", "A.1", "A"], Right.DSP) == ["A.2", "A.1"]
-    assert made.authority.names_with("mqm", Q, ["B", "A"], Right.DSP) == ["B", "A"]
-
-
 def test_what_is_kept_follows_each_change() -> None:
     made = Definitions()
     made.user("fred")
