@@ -47,7 +47,10 @@ def located(file: str) -> str:
     from pyspark import SparkFiles
 
     try:
-        given = SparkFiles.get(file)
+        root = SparkFiles.getRootDirectory()
     except Exception:  # there is no session in this process
         return file
+    if not os.path.isdir(root):  # the driver's process of a stream is told a folder that Spark never makes, below that
+        root = os.path.dirname(root)
+    given = os.path.join(root, file)
     return given if os.path.exists(given) else file

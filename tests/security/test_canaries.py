@@ -8,17 +8,18 @@ import signal
 import subprocess
 import threading
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cli.conftest import command, environment, ready
 from tests.handlers.processes import APP, PATIENCE, worker
+from tests.security.processes import command_lines, contents
 from triggers import App
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 CANARY = "Canary7"
 ROOT, BOB, WRONG, TOKEN = (f"{CANARY}of{name}" for name in ("root", "bob", "nobody", "atoken"))
@@ -100,23 +101,6 @@ def daemon(folder: Path) -> Iterator[str]:
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE) == 0
             copying.join()
-
-
-def command_lines() -> str:
-    """Those of all processes, as ps shows them to everybody."""
-    found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.append(file.read_text("utf-8", "replace").replace("\0", " "))
-        except OSError:
-            continue  # it has just ended
-    return "\n".join(found)
-
-
-def contents(folder: Path) -> bytes:
-    """All that is in the files of a folder, and their names."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return b"".join(str(path).encode() + b"\n" + path.read_bytes() for path in files)
 
 
 async def put_by_app(url: str) -> None:

@@ -74,8 +74,9 @@ def test_a_file_is_a_path_or_the_name_of_one_given_to_spark(tmp_path: Path, monk
     (tmp_path / "shipped").mkdir()
     (tmp_path / "shipped" / "secret").write_text("x")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(SparkFiles, "get", lambda name: str(tmp_path / "shipped" / name))
-    assert located("secret") == str(tmp_path / "shipped" / "secret")
+    for root in ("shipped", "shipped/streaming_job"):  # which Spark names to the driver's process of a stream
+        monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda root=root: str(tmp_path / root))
+        assert located("secret") == str(tmp_path / "shipped" / "secret")
     assert located("other") == "other"
     assert located("/run/secret") == "/run/secret"
     (tmp_path / "secret").write_text("x")
