@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.conftest import running
+from tests.first_user import FIRST_USER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,6 +95,14 @@ def test_x2_5_the_data_of_a_running_daemon_is_left_alone(evermq: Callable[..., R
         refused = evermq("user", "add", "bob", "--no-password", "--url", daemon.url)
         assert (refused.exit_code, "EMQ0026E" in refused.stderr) == (10, True)
         assert evermq(*add, "--url", daemon.url).exit_code == 0
+
+
+def test_a_script_that_defines_the_first_user_has_done_its_work(evermq: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "broker.toml").write_text("[listener]\nport = 0\n", "utf-8")
+    (tmp_path / "users.mqsc").write_text(FIRST_USER, "utf-8")
+    with running("--config", "broker.toml", folder=tmp_path) as daemon:
+        done = evermq("mqsc", str(tmp_path / "users.mqsc"), "--url", daemon.url)
+        assert (done.exit_code, "EMQ0019I" in done.stdout) == (0, True), done.stderr
 
 
 def test_a_password_is_typed_twice_and_not_shown(

@@ -240,7 +240,7 @@ async def test_a_shared_queue_is_judged_by_what_is_shared_alone(members: Members
     assert (
         reply.warnings
         == (
-            "EMQ0026W: OTHER is a shared queue: only records with QSGDISP(SHARED) count for it.",
+            "EMQ0027W: OTHER is a shared queue: only records with QSGDISP(SHARED) count for it.",
             "EMQ0023W: there is no user alice yet.",
         )[:1]
     )

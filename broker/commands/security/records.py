@@ -199,7 +199,7 @@ def _warnings(request: SetRecordsRequest, profile: str, catalog: Catalog, *, any
     named = space is not None and profile != CLASS and not is_generic(profile)
     there = [each.disposition for each in of_name(space, profile, catalog)] if space is not None and named else []
     if any_own and space == "QUEUE" and SHARED in there:
-        lines.append(f"EMQ0026W: {profile} is a shared queue: only records with QSGDISP(SHARED) count for it.")
+        lines.append(f"EMQ0027W: {profile} is a shared queue: only records with QSGDISP(SHARED) count for it.")
     if named and not there:
         lines.append(f"EMQ0023W: there is no {word.lower()} {profile} yet.")
     return [*lines, *doubts(request.entities, catalog)]
