@@ -162,7 +162,7 @@ class Intake:
         self.regulate()
 
     def _refuse(self, error: WireError) -> None:
-        logger.warning("line refused peer=%s: %s", self._session.peer, error)
+        self._session.log_refused(str(error))
         if error.answer is None:
             self._session.close(MQRC.CONNECTION_BROKEN, str(error))
         else:
@@ -217,5 +217,5 @@ class Intake:
         if not self._admitted or not self.reading:
             return  # it has come, or it is we who do not read
         text = f"a frame was begun and not finished within [limits] frame_timeout = {self._limits.frame_timeout:g} s"
-        logger.warning("line refused peer=%s: %s", self._session.peer, text)
+        self._session.log_refused(text)
         self._session.close(MQRC.CONNECTION_BROKEN, text)

@@ -83,8 +83,7 @@ class Replies:
 
     def _unread(self) -> None:
         limit = self._limits.send_timeout
-        peer = self._session.peer
-        logger.warning("line dropped peer=%s: answers not read within [limits] send_timeout = %g s", peer, limit)
+        self._session.log_dropped(f"answers not read within [limits] send_timeout = {limit:g} s")
         self._session.transport.abort()
 
     def finished(self, request: PendingCall) -> None:

@@ -78,8 +78,9 @@ class Server:
             listening = await self._listen(undo)
             self.addresses = tuple(printed(each.socket) for each in listening)
             self._acceptor = Acceptor(
-                self.manager.clock, self.limits, self._session, self._admission, self._certificates
-            )
+                self.manager.clock, self.limits, self._session, self._admission, self.manager.authentication.log,
+                self._certificates,
+            )  # fmt: skip
             self._hung_up = anyio.Event()
             undo.callback(follow_changes(self))
             self.manager.start_soon(self._accept, listening, undo.pop_all(), self._hung_up)

@@ -144,6 +144,16 @@ class Session(asyncio.Protocol):
         proof = self.logins.proof
         self.intake.rate = None if proof is None else self.manager.authentication.rate_of(proof)
 
+    def log_refused(self, why: str) -> None:
+        """Log why the line is refused for what has come, unless its address has had its lines of this second."""
+        if self.manager.authentication.log.allows("line refused", self.line.address):
+            logger.warning("line refused peer=%s: %s", self.peer, why)
+
+    def log_dropped(self, why: str) -> None:
+        """Log why the line is dropped for what has not come, unless its address has had its lines of this second."""
+        if self.manager.authentication.log.allows("line dropped", self.line.address):
+            logger.warning("line dropped peer=%s: %s", self.peer, why)
+
     def abort(self) -> None:
         """Cut the line."""
         self.transport.abort()
@@ -189,7 +199,7 @@ class Session(asyncio.Protocol):
         self._watch(self._beat_seconds, self._beat)
 
     def _no_handshake(self) -> None:
-        logger.warning("line dropped peer=%s: no handshake within %s s", self.peer, HANDSHAKE_SECONDS)
+        self.log_dropped(f"no handshake within {HANDSHAKE_SECONDS} s")
         self.transport.abort()
 
     def _beat(self) -> None:
@@ -197,7 +207,7 @@ class Session(asyncio.Protocol):
             self.liveness.heard = True  # what the client says stays in the socket meanwhile
         match self.liveness.tick():
             case Beat.DROP:
-                logger.warning("line dropped peer=%s: silent for over two heartbeats", self.peer)
+                self.log_dropped("silent for over two heartbeats")
                 self.transport.abort()
                 return
             case Beat.SEND:

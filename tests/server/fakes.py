@@ -109,11 +109,19 @@ class FakeProofs:
         return inf
 
 
+class FakeLog:
+    """Lets every line be logged."""
+
+    def allows(self, event: str, origin: str) -> bool:
+        return True
+
+
 class FakeAuthentication:
     """Believes everybody."""
 
     def __init__(self) -> None:
         self.proofs = FakeProofs()
+        self.log = FakeLog()
 
     def admit_at_once(self, request: LoginRequest) -> Login:
         return Login(request.user, owner=True, trusted=True)

@@ -86,7 +86,7 @@ class SecurityLog:
 
     def _refused(self, error: NotAuthorizedError, user: str = "", application: str = "") -> None:
         whose = error.user or user
-        if self._allows("not_authorized", whose):
+        if self.allows("not_authorized", whose):
             application = application if error.call is None else error.call.appl_name
             logger.info(
                 "not_authorized user=%s application=%s step=%s rule=%s", whose, application, error.step, error.rule,
@@ -96,7 +96,7 @@ class SecurityLog:
 
     def connected(self, user: str, partner: Partner, appl_name: str) -> None:
         """A partner is in, as this user."""
-        if self._allows("connected", partner.address):
+        if self.allows("connected", partner.address):
             logger.info(
                 "connected user=%s application=%s channel=%s peer=%s proof=%s", user, appl_name, partner.channel,
                 partner.address or "local", partner.proof.name.lower(),
@@ -106,7 +106,7 @@ class SecurityLog:
         """A partner is not let in: the last step of its admission says by which rule."""
         step = admission.steps[-1]
         lacking = "" if admission.lacking is None else admission.lacking.value[0]
-        if self._allows("connection_refused", partner.address):
+        if self.allows("connection_refused", partner.address):
             logger.info(
                 "connection_refused user=%s application=%s channel=%s peer=%s step=%s rule=%s",
                 admission.user or partner.user, appl_name, partner.channel, partner.address or "local", lacking,
@@ -117,7 +117,7 @@ class SecurityLog:
 
     def token_refused(self, address: str, why: str) -> None:
         """A token says nothing here."""
-        if self._allows("connection_refused", address):
+        if self.allows("connection_refused", address):
             logger.info("connection_refused peer=%s step=token rule=%s", address or "local", why)
 
     def connection_warned(self, admission: Admission, partner: Partner, appl_name: str = "") -> None:
@@ -125,8 +125,14 @@ class SecurityLog:
         self._core.events.connection_warned(admission, partner, appl_name, self._clock.time())
         self._perform()
 
+    def line_refused(self, address: str, why: str) -> None:
+        """A line was ended before anybody had logged in on it."""
+        if self.allows("connection_refused", address):
+            logger.info("connection_refused peer=%s: %s", address or "local", why)
+
     def handshake_failed(self, address: str, why: str) -> None:
-        """A handshake with TLS came to nothing; the listener has logged it."""
+        """A handshake with TLS came to nothing."""
+        self.line_refused(address, f"no TLS handshake: {why}")
         self._core.events.handshake_failed(address, why, self._clock.time())
         self._perform()
 
@@ -136,7 +142,7 @@ class SecurityLog:
             "credential_expired user=%s channel=%s peer=%s", user, channel, address or "local",
         )  # fmt: skip
 
-    def _allows(self, event: str, origin: str) -> bool:
+    def allows(self, event: str, origin: str) -> bool:
         """True if a line about this origin may be written now. It begins with how many were not."""
         if not self._rate.allows(origin, self._clock.monotonic()):
             return False

@@ -55,8 +55,9 @@ TRUST_ENDED = "the queue manager checks its users from now on: log in"
 
 
 class Authentication:
-    """Lets users in, and out. `followers` are called when the queue manager trusts its own machine no more,
-    `user_followers` with the name of each user that is defined, changed or deleted. Raises what `tokens_of` does.
+    """Lets users in, and out, and tells `log` of it. `followers` are called when the queue manager trusts its own
+    machine no more, `user_followers` with the name of each user that is defined, changed or deleted. Raises what
+    `tokens_of` does.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Authentication:
         self._clock = clock
         self._conversations = conversations
         self._failed = FailedLogins()
-        self._log = log
+        self.log = log
         self.credentials = Credentials(config, core, clock, change, log)
         self._scope = anyio.CancelScope()
         self._given: WeakSet[LoginProof] = WeakSet()
@@ -179,7 +180,7 @@ class Authentication:
             if login.ends <= self._clock.time() or login.stamp not in ("", self._stamp(login.user)):
                 rule = f"that of {login.user} has ended, or the user has changed since"
                 raise self._refused("login", rule)
-            caller = self._log.connecting(login.user, appl_name)
+            caller = self.log.connecting(login.user, appl_name)
         proof = LoginProof(login, caller, request and replace(request, secret=b""))  # which nobody keeps
         self._given.add(proof)
         self.proofs.watch(proof)
@@ -226,7 +227,7 @@ class Authentication:
         try:
             return self.proofs.renew(proof, login)
         except NotAuthorizedError as error:
-            self._log.not_authorized(error)
+            self.log.not_authorized(error)
             raise
 
     def _known_peer(self, request: LoginRequest) -> str | None:
@@ -255,7 +256,7 @@ class Authentication:
     def _let_in(self, request: LoginRequest, partner: Partner, admission: Admission, ends: float = inf) -> Login:
         """The login of an admission, or its refusal."""
         if admission.lacking is not None:
-            self._log.connection_refused(admission, partner, request.appl_name)
+            self.log.connection_refused(admission, partner, request.appl_name)
             (step, reason), last = admission.lacking.value, admission.steps[-1]
             if reason == MQRC.NOT_AUTHORIZED:
                 raise NotAuthorizedError(step, last.rule)
@@ -267,21 +268,21 @@ class Authentication:
         if ends <= self._clock.time():
             raise self._refused(Lacking.CREDENTIAL.value[0], "it has ended")
         if admission.warned:
-            self._log.connection_warned(admission, partner, request.appl_name)
-        self._log.connected(user, partner, request.appl_name)
+            self.log.connection_warned(admission, partner, request.appl_name)
+        self.log.connected(user, partner, request.appl_name)
         return Login(user, ends, self._stamp(user), owner, trusted)
 
     def _refused(self, step: str, rule: str) -> NotAuthorizedError:
         """Log a refusal, and return its error."""
         error = NotAuthorizedError(step, rule)
-        self._log.not_authorized(error)
+        self.log.not_authorized(error)
         return error
 
     def _expired(self, proof: LoginProof) -> None:
         """A proof has ended, and its conversations with it."""
         request = proof.request
         if request is not None:
-            self._log.credential_expired(proof.login.user, request.channel or DEFAULT_CHANNEL, request.address)
+            self.log.credential_expired(proof.login.user, request.channel or DEFAULT_CHANNEL, request.address)
 
     def _fail_delay(self) -> float:
         checker = self._authority.auth_infos.get(self.posture().conn_auth.strip())

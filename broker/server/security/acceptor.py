@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import anyio
 
 from broker.engine.mistakes import mistake
-from broker.engine.security.log_rate import LogRate
 from broker.server.security.lines import LOCAL, LineSecurity, address_of, peer_uid
 from broker.server.security.newcomer import Newcomer
 from broker.server.security.places import Places
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from broker.clock import Clock, Timer
     from broker.config import LimitsConfig
     from broker.server.security.certificates import Certificates
+    from broker.engine.admin.security_log import SecurityLog
     from broker.server.security.entry_policy import EntryPolicy
     from broker.server.security.places import PlaceChanges
     from broker.server.session import Session
@@ -51,7 +51,7 @@ class Listening(NamedTuple):
 class Acceptor:
     """Accepts clients while `run` runs, and makes a `session` for each line.
 
-    `admission` says who may come, `certificates` are those of the sockets with TLS.
+    `admission` says who may come, `log` is told who may not, `certificates` are those of the sockets with TLS.
     """
 
     def __init__(
@@ -63,13 +63,14 @@ class Acceptor:
         certificates: Certificates | None = None,
     ) -> None:
         self.clock = clock
+        log: SecurityLog,
         self.limits = limits
         self.places = Places(limits, clock.monotonic())
         self._session = session
         self._certificates = certificates
         self._admission = admission
         self._newcomers: dict[object, Newcomer] = {}  # by their places
-        self._log_rate = LogRate()
+        self._log = log
         self._loop = asyncio.get_running_loop()
         self._at_once = 1  # so that whoever comes alone is not looked behind
         self._pauses: dict[Listening, Timer] = {}
@@ -171,7 +172,7 @@ class Acceptor:
         except OSError as error:
             accepted.close()
             if tls:
-                self.log_refusal(address, f"no TLS handshake: {handshake_failure(error)}")
+                self._log.handshake_failed(address, handshake_failure(error))
         except BaseException as error:
             accepted.close()
             if not isinstance(error, Exception):
@@ -218,7 +219,7 @@ class Acceptor:
 
     def log_refusal(self, address: str, why: str) -> None:
         """Log that a line was closed before anybody logged in, at most ten times a second for an address."""
-        self._log_rate.refused(logger, address, self.clock.monotonic(), why)
+        self._log.line_refused(address, why)
 
 
 _FOREIGN: Final = {

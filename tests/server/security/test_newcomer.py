@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -163,14 +164,38 @@ async def test_a_refusal_is_logged_at_most_ten_times_a_second(
         await clock.advance(1)
         await come(1)
         assert caplog.text.count("its address is blocked") == 11
-        assert "5 more connections refused" in caplog.text
+        assert "lines_left_out after=connection_refused lines=5" in caplog.text
+
+
+async def test_all_that_is_logged_of_the_lines_of_an_address_is_at_most_ten_lines_a_second(
+    manager: QueueManager, files: Files, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    async with listening(manager, files.config) as server:
+
+        async def say(data: bytes, *, tls: bool) -> None:
+            line = await dial(port_of(server), files.client() if tls else None)
+            line.writer.write(data)
+            while await line.reader.read(1000):
+                pass
+            line.close()
+
+        caplog.clear()
+        for _ in range(6):
+            await say(bytes(100), tls=False)
+            await say(b"\xff" * 100, tls=True)
+        await until(lambda: not server.sessions)
+        said = [record.getMessage().partition(" peer=127.0.0.1")[0] for record in caplog.records]
+        assert (said.count("connection_refused"), said.count("line refused"), len(said)) == (5, 5, 10)
+        await clock.advance(1)
+        await say(bytes(100), tls=False)
+        assert "lines_left_out after=connection_refused lines=2" in caplog.text
 
 
 async def test_sockets_that_cannot_be_accepted_are_tried_again_after_a_pause(
     manager: QueueManager, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     import errno
-    import socket
 
     accept, tries = socket.socket.accept, []
 

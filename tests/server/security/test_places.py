@@ -336,5 +336,25 @@ def test_an_origin_has_ten_lines_a_second_and_the_rest_is_counted() -> None:
     rate = LogRate()
     assert [rate.allows(A, 5.5) for _ in range(12)] == [True] * 10 + [False] * 2
     assert rate.allows(B, 5.6)
-    assert rate.allows(A, 6.0)
-    assert (rate.collect(), rate.collect()) == (2, 0)
+    assert not rate.allows(A, 6.4)
+    assert rate.allows(A, 6.5)
+    assert (rate.collect(), rate.collect()) == (3, 0)
+
+
+def test_in_no_second_are_more_than_ten_lines_of_an_origin() -> None:
+    rate = LogRate()
+    logged = [now / 16 for now in range(1000) if rate.allows(A, now / 16)]
+    assert all(sum(first <= each < first + 1 for each in logged) <= 10 for first in logged)
+    assert len(logged) == 10 * 62 + 8  # of 62 seconds, and what is left
+
+
+def test_of_very_many_origins_the_one_that_was_logged_longest_ago_is_forgotten() -> None:
+    rate = LogRate()
+    for origin in (A, B) * 10:
+        assert rate.allows(origin, 1.0)
+    for number in range(998):
+        rate.allows(f"origin {number}", 1.0)
+    assert not rate.allows(A, 1.0)
+    rate.allows("one more", 1.0)
+    assert not rate.allows(A, 1.0)
+    assert rate.allows(B, 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import shutil
 import socket
@@ -16,9 +17,11 @@ import pytest
 import trustme
 
 from broker.config import LimitsConfig, ListenerConfig
+from broker.mqi import MQGMO, MQOO, MQRC
 from broker.server import Server
 from broker.server.security.lines import LineSecurity
-from broker.wire import Endpoint, Role
+from broker.wire import Endpoint, Role, Verb
+from tests.conformance.test_events import event_of
 from tests.server.security.conftest import dial, hung_up, listening, port_of, replaced, until
 from tests.wire.ends import HELLO
 
@@ -50,12 +53,15 @@ async def refused_by(port: int, context: ssl.SSLContext) -> bool:
         line.close()
 
 
+REFUSED = "connection_refused peer=127.0.0.1: "
+
+
 async def refusal(caplog: pytest.LogCaptureFixture) -> str:
     """The last refusal in the log, once there is one."""
     while True:
-        found = [each.getMessage() for each in caplog.records if getattr(each, "event", "") == "connection_refused"]
+        found = [text for text in map(logging.LogRecord.getMessage, caplog.records) if text.startswith(REFUSED)]
         if found:
-            return found[-1].partition(": ")[2]
+            return found[-1].removeprefix(REFUSED)
         await asyncio.sleep(0)
 
 
@@ -316,6 +322,19 @@ async def test_tls_on_the_port_without_is_one_clear_line(
 ) -> None:
     async with listening(manager, files.config) as server:
         plain = int(server.addresses[0].rpartition(":")[2])
+async def test_x9_2_sslev_tells_of_a_handshake_that_came_to_nothing(manager: QueueManager, files: Files) -> None:
+    async with listening(manager, files.config) as server, manager.connect() as owner:
+        assert (await owner.mqsc("ALTER QMGR SSLEV(ENABLED)"))[0].ok
+        line = await dial(port_of(server))
+        line.writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        assert b"EverMQ" not in await line.reader.read(1000)
+        async with owner.open("SYSTEM.ADMIN.CHANNEL.EVENT", MQOO.INPUT_SHARED) as events:
+            event = event_of(await events.get(options=MQGMO.WAIT, wait=10))
+        assert event.reason == MQRC.CHANNEL_SSL_ERROR
+        assert "the client speaks HTTP" in event.parameters.values()
+        line.close()
+
+
         with pytest.raises(ssl.SSLError, match="PROTOCOL_VERSION"):
             await dial(plain, files.client())
     assert "this port is without: mq:// leads to it, and mqs:// to the one of [tls]" in caplog.text
