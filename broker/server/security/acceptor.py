@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE_MAX: Final = 64
-"""The most clients that are accepted in one turn of the loop."""
+AT_ONCE_MAX: Final = 8
+"""The most clients that are accepted in one turn of the loop: however many come, others wait for 0.15 ms. An empty turn
+is short, so as many are accepted in a second as with more at once.
+"""
 
 PAUSE_SECONDS: Final = 1.0
 """The pause after sockets cannot be accepted, such as when the process has as many files open as it may."""

@@ -192,6 +192,35 @@ async def test_all_that_is_logged_of_the_lines_of_an_address_is_at_most_ten_line
         assert "lines_left_out after=connection_refused lines=2" in caplog.text
 
 
+@pytest.mark.parametrize("local", [True, False])
+async def test_x8_1_of_very_many_who_come_together_few_are_accepted_in_a_turn_of_the_loop(
+    manager: QueueManager, monkeypatch: pytest.MonkeyPatch, *, local: bool
+) -> None:
+    """Others are served in between."""
+    address = "" if local else "192.0.2.66"
+    monkeypatch.setattr("broker.server.security.acceptor.address_of", lambda peer: address)
+    accept, accepted = socket.socket.accept, 0
+
+    def counted(self: socket.socket) -> object:
+        nonlocal accepted
+        found = accept(self)
+        accepted += 1
+        return found
+
+    monkeypatch.setattr(socket.socket, "accept", counted)
+    async with checking(manager) as server:
+        own = [socket.create_connection(("127.0.0.1", port_of(server))) for _ in range(100)]
+        turns = []
+        while accepted < len(own):
+            before = accepted
+            await asyncio.sleep(0)
+            turns.append(accepted - before)
+        assert max(turns) == 8
+        for each in own:
+            each.close()
+        await taken(server, 0)
+
+
 async def test_sockets_that_cannot_be_accepted_are_tried_again_after_a_pause(
     manager: QueueManager, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
