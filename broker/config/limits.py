@@ -142,7 +142,7 @@ class LimitsConfig:
         metadata=about(
             Whole(1, 1_000_000),
             "Most TLS handshakes of one address, after twice as many at once; a socket more is closed. Eight times as "
-            "many for all addresses; then accepting waits.",
+            "many for all addresses; then they begin in turns, an address after the other.",
             "handshakes a second",
         ),
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import anyio
 
+from broker.clock import cancel_timer
 from broker.engine.mistakes import mistake
 from broker.server.security.lines import LOCAL, LineSecurity, address_of, peer_uid
 from broker.server.security.newcomer import Newcomer
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
     from broker.clock import Clock, Timer
     from broker.config import LimitsConfig
-    from broker.server.security.certificates import Certificates
     from broker.engine.admin.security_log import SecurityLog
+    from broker.server.security.certificates import Certificates
     from broker.server.security.entry_policy import EntryPolicy
     from broker.server.security.places import PlaceChanges
     from broker.server.session import Session
@@ -62,20 +63,21 @@ class Acceptor:
         limits: LimitsConfig,
         session: Callable[[], Session],
         admission: EntryPolicy,
+        log: SecurityLog,
         certificates: Certificates | None = None,
     ) -> None:
         self.clock = clock
-        log: SecurityLog,
         self.limits = limits
         self.places = Places(limits, clock.monotonic())
         self._session = session
+        self._log = log
         self._certificates = certificates
         self._admission = admission
         self._newcomers: dict[object, Newcomer] = {}  # by their places
-        self._log = log
         self._loop = asyncio.get_running_loop()
         self._at_once = 1  # so that whoever comes alone is not looked behind
         self._pauses: dict[Listening, Timer] = {}
+        self._next_handshake: Timer | None = None  # where one waits for the rate of all
         self._tasks: asyncio.TaskGroup
         self._ended = False
 
@@ -92,8 +94,8 @@ class Acceptor:
                 self._ended = True
                 for each in listening:
                     self._loop.remove_reader(each.socket)
-                for timer in self._pauses.values():
-                    timer.cancel()
+                for timer in (*self._pauses.values(), self._next_handshake):
+                    cancel_timer(timer)
                 for newcomer in list(self._newcomers.values()):
                     newcomer.close()
 
@@ -105,9 +107,6 @@ class Acceptor:
     def _accept(self, listening: Listening) -> None:
         """Accept those who are there, or many of them: the rest in the next turn of the loop."""
         for _ in range(self._at_once):
-            if listening.tls and (delay := self.places.delay(self.clock.monotonic())):
-                self._pause(listening, delay)
-                return
             try:
                 accepted, peer = listening.socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -115,15 +114,15 @@ class Acceptor:
                 return
             except OSError as error:
                 logger.error("no client accepted: %s; the next try is in %g s", error.strerror, PAUSE_SECONDS)
-                self._pause(listening, PAUSE_SECONDS)
+                self._pause(listening)
                 return
             accepted.settimeout(0)
             self._take(accepted, address_of(peer), tls=listening.tls)
         self._at_once = min(self._at_once * 2, AT_ONCE_MAX)
 
-    def _pause(self, listening: Listening, seconds: float) -> None:
+    def _pause(self, listening: Listening) -> None:
         self._loop.remove_reader(listening.socket)
-        self._pauses[listening] = self.clock.call_later(seconds, partial(self._listen, listening))
+        self._pauses[listening] = self.clock.call_later(PAUSE_SECONDS, partial(self._listen, listening))
 
     def _take(self, accepted: socket.socket, address: str, *, tls: bool) -> None:
         if address != LOCAL and self._admission.blocked(address):
@@ -196,7 +195,8 @@ class Acceptor:
 
     def shaken(self, newcomer: Newcomer) -> None:
         """Its handshake is over."""
-        self._follow(self.places.shaken(newcomer.place))
+        self.places.shaken(newcomer.place)
+        self._begin_due()
 
     def logged_in(self, newcomer: Newcomer) -> None:
         """Somebody has logged in on its line."""
@@ -218,6 +218,21 @@ class Acceptor:
             self._tasks.create_task(self._newcomers[place].connect())
         for place in changes.closed:
             self._newcomers[place].refuse("others need its place, and it is the oldest without a user")
+        self._begin_due()
+
+    def _begin_due(self) -> None:
+        """Let handshakes begin that are due, now and when the next one is."""
+        if self._ended:
+            return
+        now = self.clock.monotonic()
+        for place in self.places.due(now):
+            self._tasks.create_task(self._newcomers[place].connect())
+        if self._next_handshake is None and (delay := self.places.delay(now)):
+            self._next_handshake = self.clock.call_later(delay, self._handshake_due)
+
+    def _handshake_due(self) -> None:
+        self._next_handshake = None
+        self._begin_due()
 
     def log_refusal(self, address: str, why: str) -> None:
         """Log that a line was closed before anybody logged in, at most ten times a second for an address."""

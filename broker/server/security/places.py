@@ -7,9 +7,10 @@ Pure: time is given, and what is to happen with the sockets is returned (`PlaceC
 2. An address is *trusted* when it is of this machine, or somebody has logged in from it within 10 minutes and has not
    failed more often than succeeded. It has twenty times its places and handshakes. Its lines wait their turn, address
    by address, and are never closed for others: together they leave as many places as one address has to the others.
+   It takes no more places than it leaves free, so one that has none finds one at once.
 3. A line with TLS shakes hands first: `handshakes` of an address at a time, `handshake_rate` a second after twice as
-   many at once. A line beyond that rate is closed. All addresses together have eight times that rate: then accepting
-   waits (`delay`).
+   many at once. A line beyond that rate is closed. All addresses together have eight times that rate: then handshakes
+   begin in turns, address by address (`due`, `delay`). So nobody waits for those who came before in greater numbers.
 4. An address of IPv6 is its first 64 bits. It has at most `lines_per_address` lines, with places or without.
 """
 
@@ -30,6 +31,7 @@ BURST_SECONDS: Final = 2.0
 ALL_TIMES: Final = 8
 ORIGINS_MAX: Final = 10_000
 _LOOKED_AT: Final = 16
+_ROUNDING: Final = 1e-6
 
 
 class Stage(Enum):
@@ -108,7 +110,7 @@ class Place:
 
 
 class PlaceChanges:
-    """The lines that begin their handshake or login, and those that are closed: whoever asks does that."""
+    """The lines without TLS that begin their login, and those that are closed: whoever asks does that."""
 
     def __init__(self) -> None:
         self.begun: list[Place] = []
@@ -131,6 +133,7 @@ class Places:
         self._origins: dict[str, LineOrigin] = {}
         self._turns: dict[LineOrigin, None] = {}  # addresses with lines that wait for a place: whose turn is next first
         self._strange: dict[LineOrigin, None] = {}  # addresses with strangers
+        self._queues: dict[LineOrigin, None] = {}  # addresses with lines that wait to shake hands, as `_turns`
         self._trusted = self._strangers = 0
         self._trusted_max = max(limits.logins - limits.logins_per_address, 1)
         self._all = Bucket(now)
@@ -140,10 +143,36 @@ class Places:
         """The number of places taken."""
         return self._trusted + self._strangers
 
+    def due(self, now: float) -> list[Place]:
+        """Begin the handshakes that are due, of an address after the other, and return their lines. It is asked after
+        each change, and after `delay`.
+        """
+        begun: list[Place] = []
+        full: list[LineOrigin] = []
+        least = 1 - _ROUNDING  # after `delay` there is one, or what rounding has left of it
+        while self._queues and self._all.level(self._rate * ALL_TIMES, now) >= least:
+            origin = next(iter(self._queues))
+            del self._queues[origin]
+            if not origin.queued:
+                continue
+            place = next(iter(origin.queued))
+            if origin.handshakes >= self._limits.handshakes * (TRUSTED_TIMES if place.trusted else 1):
+                full.append(origin)
+                continue
+            del origin.queued[place]
+            origin.handshakes += 1
+            place.stage = Stage.HANDSHAKE
+            begun.append(place)
+            self._all.take()
+            if origin.queued:
+                self._queues[origin] = None
+        self._queues.update(dict.fromkeys(full))
+        return begun
+
     def delay(self, now: float) -> float:
-        """Return in how many seconds a line with TLS may be accepted."""
+        """Return in how many seconds a handshake is due that waits for the rate; 0 where none does."""
         rate = self._rate * ALL_TIMES
-        return max(1 - self._all.level(rate, now), 0.0) / rate
+        return max(1 - self._all.level(rate, now), 0.0) / rate if self._queues else 0.0
 
     def arrive(self, address: str, now: float, *, tls: bool, local: bool) -> tuple[Place | None, PlaceChanges]:
         """A line has come. None for its place: it has to be closed."""
@@ -156,7 +185,6 @@ class Places:
             if origin.bucket.level(self._rate * (TRUSTED_TIMES if trusted else 1), now) < 1:
                 return None, changes
             origin.bucket.take()
-            self._all.take()
         origin.lines += 1
         place = Place(origin, tls=tls, trusted=trusted)
         if trusted:
@@ -171,14 +199,11 @@ class Places:
             self._seat(place, changes)
         return place, changes
 
-    def shaken(self, place: Place) -> PlaceChanges:
+    def shaken(self, place: Place) -> None:
         """Its handshake is over, the login begins."""
-        changes = PlaceChanges()
         if place.stage is Stage.HANDSHAKE:
             place.stage = Stage.LOGIN
             place.origin.handshakes -= 1
-            self._begin_queued(place.origin, changes)
-        return changes
 
     def logged_in(self, place: Place, now: float) -> PlaceChanges:
         """Somebody has logged in: the line holds no place any more."""
@@ -207,19 +232,9 @@ class Places:
         if place.tls:
             place.stage = Stage.QUEUED
             origin.queued[place] = None
-            self._begin_queued(origin, changes)
+            self._queues.setdefault(origin)
         else:
             place.stage = Stage.LOGIN
-            changes.begun.append(place)
-
-    def _begin_queued(self, origin: LineOrigin, changes: PlaceChanges) -> None:
-        while origin.queued:
-            place = next(iter(origin.queued))
-            if origin.handshakes >= self._limits.handshakes * (TRUSTED_TIMES if place.trusted else 1):
-                return
-            del origin.queued[place]
-            origin.handshakes += 1
-            place.stage = Stage.HANDSHAKE
             changes.begun.append(place)
 
     def _next_turns(self, changes: PlaceChanges) -> None:
@@ -228,7 +243,8 @@ class Places:
         while self._turns and self._trusted < self._trusted_max:
             origin = next(iter(self._turns))
             del self._turns[origin]
-            if origin.trusted_places >= self._limits.logins_per_address * TRUSTED_TIMES:
+            free = self._trusted_max - self._trusted
+            if origin.trusted_places >= min(self._limits.logins_per_address * TRUSTED_TIMES, free):
                 full.append(origin)
                 continue
             place = next(iter(origin.waiting))
@@ -248,15 +264,15 @@ class Places:
     def _evict(self, origin: LineOrigin, changes: PlaceChanges) -> None:
         place = next(iter(origin.strangers))
         changes.closed.append(place)
-        self._release(place, changes)
+        self._release(place)
 
     def _leave(self, place: Place) -> PlaceChanges:
         changes = PlaceChanges()
-        self._release(place, changes)
+        self._release(place)
         self._next_turns(changes)
         return changes
 
-    def _release(self, place: Place, changes: PlaceChanges) -> None:
+    def _release(self, place: Place) -> None:
         origin, stage, place.stage = place.origin, place.stage, Stage.OVER
         if stage is Stage.WAITING:
             del origin.waiting[place]
@@ -267,7 +283,6 @@ class Places:
             origin.queued.pop(place, None)
             if stage is Stage.HANDSHAKE:
                 origin.handshakes -= 1
-                self._begin_queued(origin, changes)
 
     def _stand_up(self, place: Place) -> None:
         origin = place.origin

@@ -30,6 +30,14 @@ class Hall:
         self.follow(changes)
         return place
 
+    def wait(self, seconds: float) -> None:
+        """Let time pass; handshakes begin as they are due."""
+        until = self.now + seconds
+        while (delay := self.places.delay(self.now)) and self.now + delay < until:
+            self.now += delay
+            self.begun += self.places.due(self.now)
+        self.now = until
+
     def seated(self, address: str, *, tls: bool = False) -> Place:
         place = self.come(address, tls=tls)
         assert place is not None
@@ -40,9 +48,11 @@ class Hall:
         self.closed += changes.closed
         for place in changes.closed:
             self.follow(self.places.gone(place))
+        self.begun += self.places.due(self.now)
 
     def shake(self, place: Place) -> None:
-        self.follow(self.places.shaken(place))
+        self.places.shaken(place)
+        self.begun += self.places.due(self.now)
 
     def log_in(self, place: Place) -> None:
         self.follow(self.places.logged_in(place, self.now))
@@ -125,15 +135,28 @@ def test_x8_1_trusted_addresses_take_turns_and_leave_places_to_strangers() -> No
     hall.trust(B)
     hall.begun.clear()
     many = [hall.seated(A) for _ in range(20)]
-    few = [hall.seated(B) for _ in range(2)]
-    assert hall.begun == many[:6]
+    few = [hall.seated(B) for _ in range(4)]
+    assert hall.begun == [*many[:3], *few[:2]]
     strangers = [hall.seated(C) for _ in range(4)]
-    assert hall.begun == [*many[:6], *strangers]
+    assert hall.begun == [*many[:3], *few[:2], *strangers]
     hall.seated(C)
     assert hall.closed == strangers[:1]
-    for place in many[:3]:
+    hall.begun.clear()
+    for place in (*many[:3], *few[:2]):
         hall.log_in(place)
-    assert [each for each in hall.begun if each in few or each in many[6:]] == [many[6], few[0], many[7]]
+    assert hall.begun == [many[3], few[2], many[4], few[3]]
+
+
+def test_x8_1_an_address_that_is_trusted_and_holds_what_it_can_keeps_no_other_waiting() -> None:
+    hall = Hall(logins=256, logins_per_address=32)
+    names = [f"198.51.100.{number}" for number in range(8)]
+    for name in (A, *names):
+        hall.trust(name)
+    for _ in range(10_000):
+        hall.come(A)
+    for name in names:
+        assert hall.seated(name) in hall.begun
+    assert hall.places.taken < 256
 
 
 def test_a_trusted_line_takes_the_place_of_a_stranger_where_strangers_have_all() -> None:
@@ -179,7 +202,7 @@ def test_lines_of_this_machine_are_trusted_from_the_start() -> None:
     hall = Hall(logins=10, logins_per_address=4)
     lines = [hall.come(LOCAL, local=True) for _ in range(500)]
     assert None not in lines
-    assert hall.begun == lines[:6]
+    assert hall.begun == lines[:3]
 
 
 # Handshakes
@@ -215,14 +238,31 @@ def test_x8_1_a_trusted_address_has_twenty_times_the_rate() -> None:
     assert None not in [hall.come(A, tls=True) for _ in range(1500)]
 
 
-def test_x8_1_accepting_waits_at_four_hundred_a_second_in_all() -> None:
-    hall = Hall(handshake_rate=50)
+def test_x8_1_handshakes_begin_in_turns_at_four_hundred_a_second_in_all() -> None:
+    hall = Hall(handshake_rate=50, logins=2000)
     for number in range(800):
         assert hall.places.delay(hall.now) == 0
-        hall.come(f"198.51.{number // 200}.{number % 200}", tls=True)
-    assert hall.places.delay(hall.now) == pytest.approx(1 / 400)
-    hall.now += 1 / 400
-    assert hall.places.delay(hall.now) == pytest.approx(0, abs=1e-9)
+        hall.shake(hall.seated(f"198.51.{number // 200}.{number % 200}", tls=True))
+    hall.begun.clear()
+    many = [hall.seated(A, tls=True) for _ in range(16)]
+    few = [hall.seated(B, tls=True) for _ in range(2)]
+    assert hall.begun == []
+    assert hall.places.delay(hall.now) == pytest.approx(1 / 400, rel=1e-3)
+    hall.wait(4.5 / 400)
+    assert hall.begun == [many[0], few[0], many[1], few[1]]
+    hall.leave(many[2])
+    hall.wait(1.0)
+    assert hall.begun[4:] == many[3:]
+    assert hall.places.delay(hall.now) == 0
+
+
+def test_x8_1_who_waits_for_another_handshake_of_its_address_keeps_no_other_address_waiting() -> None:
+    hall = Hall(handshakes=1)
+    first, second = hall.seated(A, tls=True), hall.seated(A, tls=True)
+    other = hall.seated(B, tls=True)
+    assert hall.begun == [first, other]
+    hall.leave(first)
+    assert hall.begun == [first, other, second]
 
 
 def test_an_address_has_so_many_lines_with_and_without_users() -> None:
