@@ -71,7 +71,9 @@ class SecurityConfig:
     verifications: int = field(
         default=2,
         metadata=about(
-            Whole(1, 64), "Most passwords verified at a time, each in a thread of its own, with 32 MiB of memory."
+            Whole(1, 64),
+            "Most passwords verified at a time, each in a thread of its own, with 32 MiB of memory; of several "
+            "processors one is left to the rest.",
         ),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -111,9 +112,8 @@ class Credentials:
         if self._passwords is None:
             from broker.engine.security.verifier import PasswordVerifier
 
-            self._passwords = PasswordVerifier(
-                self._authority.users.get, self._clock, self._config.security.verifications
-            )
+            threads = verification_threads(self._config.security.verifications, _processors())
+            self._passwords = PasswordVerifier(self._authority.users.get, self._clock, threads)
         return self._passwords
 
     async def _renew_hash(self, user: User, renewal: str) -> None:
@@ -129,6 +129,18 @@ class Credentials:
         if definition is not None and definition.attributes.get("PASSWORD") == user.password:
             await Changed(Define(Definition("USER", user.name, {**definition.attributes, "PASSWORD": renewal})))
         return 0
+
+
+def verification_threads(most: int, processors: int) -> int:
+    """Return how many passwords are verified at a time. Threads that hash take a processor each, and are not put off
+    for one who has little to do: with all processors taken, each step of the event loop would wait for them.
+    """
+    return max(min(most, processors - 1), 1)
+
+
+def _processors() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def tokens_of(config: Config, clock: Clock) -> Tokens | None:

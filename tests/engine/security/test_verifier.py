@@ -15,6 +15,7 @@ from broker.clock import Clock
 from broker.core.security.facts import User
 from broker.core.security.password_hash import PasswordHash, parse
 from broker.engine.security import passwords
+from broker.engine.security.credentials import verification_threads
 from broker.engine.security.verifier import REMEMBERED_SECONDS, PasswordVerifier, Verified
 from broker.mqi import MQRC, MQError
 from broker.testing import settle
@@ -431,3 +432,12 @@ async def test_x4_5_a_password_that_was_changed_is_forgotten() -> None:
     await bench.finish()
     assert old.result() is None
     assert new.result() == Verified(bench.users["bob"])
+
+
+@pytest.mark.parametrize(
+    ("most", "processors", "threads"), [(2, 1, 1), (2, 2, 1), (2, 3, 2), (2, 64, 2), (8, 4, 3), (1, 64, 1)]
+)
+def test_x8_1_of_several_processors_one_is_not_taken_to_verify_passwords(
+    most: int, processors: int, threads: int
+) -> None:
+    assert verification_threads(most, processors) == threads
