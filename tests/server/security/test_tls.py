@@ -212,7 +212,7 @@ async def test_x3_5_sslscan_finds_nothing_weak(manager: QueueManager, files: Fil
     assert re.findall(r"^(\S+) +enabled$", text, re.MULTILINE) == ["TLSv1.2", "TLSv1.3"]
 
 
-# Sessions are not resumed (X3.3)
+# Sessions that are resumed (X3.3)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -229,16 +229,38 @@ async def test_x3_3_a_session_from_before_the_issuer_changed_does_not_bring_its_
 
 
 def shaken(port: int, context: ssl.SSLContext, session: ssl.SSLSession | None = None) -> dict[str, Any]:
-    """Shake hands, say HELLO and hear of it; nothing where the server ends the line. `session` is resumed."""
+    """Shake hands, say HELLO and CONNECT, and hear of it; nothing where the server ends the line. `session` is
+    resumed.
+    """
+    end = Endpoint(Role.CLIENT)
     with socket.create_connection(("127.0.0.1", port)) as plain:
         try:
             with context.wrap_socket(plain, server_hostname="localhost", session=session) as line:
-                line.sendall(Endpoint(Role.CLIENT).send(*HELLO))
-                if not line.recv(100):
-                    return {}
-                return {"session": line.session, "reused": line.session_reused, "cipher": line.cipher()}
+                for said in (HELLO, (Verb.CONNECT, 1, 1, "", "test", "bob")):
+                    line.sendall(end.send(*said))
+                    if not (data := line.recv(1000)):
+                        return {}
+                    (heard,) = end.receive(data)
+                found = {"session": line.session, "reused": line.session_reused, "cipher": line.cipher()}
+                return {**found, "verb": heard[0]}
         except (ssl.SSLError, ConnectionError):
             return {}
+
+
+async def test_x3_3_a_session_that_is_resumed_proves_no_more_than_its_certificate_does(
+    manager: QueueManager, clock: VirtualClock, files: Files
+) -> None:
+    ends = datetime.now(UTC) + timedelta(hours=1)
+    brief = files.programs.issue_cert("bob@example.com", common_name="bob", not_after=ends)
+    clock.step(ends.timestamp() - 10 - clock.time())
+    async with listening(manager, files.config) as server:
+        context = files.client(brief, version="TLSv1_2")
+        first = await asyncio.to_thread(shaken, port_of(server), context)
+        again = await asyncio.to_thread(shaken, port_of(server), context, first["session"])
+        assert (again["reused"], again["verb"]) == (True, Verb.ANSWER)
+        await clock.advance(11)
+        late = await asyncio.to_thread(shaken, port_of(server), context, first["session"])
+        assert (late["reused"], late["verb"]) == (True, Verb.FAILED)
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
@@ -300,6 +322,19 @@ async def test_what_is_no_tls_is_hung_up_on_with_one_line_in_the_log(
     assert not [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")]
 
 
+async def test_x9_2_sslev_tells_of_a_handshake_that_came_to_nothing(manager: QueueManager, files: Files) -> None:
+    async with listening(manager, files.config) as server, manager.connect() as owner:
+        assert (await owner.mqsc("ALTER QMGR SSLEV(ENABLED)"))[0].ok
+        line = await dial(port_of(server))
+        line.writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        assert b"EverMQ" not in await line.reader.read(1000)
+        async with owner.open("SYSTEM.ADMIN.CHANNEL.EVENT", MQOO.INPUT_SHARED) as events:
+            event = event_of(await events.get(options=MQGMO.WAIT, wait=10))
+        assert event.reason == MQRC.CHANNEL_SSL_ERROR
+        assert "the client speaks HTTP" in event.parameters.values()
+        line.close()
+
+
 async def test_a_handshake_that_never_ends_is_cut(
     manager: QueueManager, clock: VirtualClock, files: Files, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -322,19 +357,6 @@ async def test_tls_on_the_port_without_is_one_clear_line(
 ) -> None:
     async with listening(manager, files.config) as server:
         plain = int(server.addresses[0].rpartition(":")[2])
-async def test_x9_2_sslev_tells_of_a_handshake_that_came_to_nothing(manager: QueueManager, files: Files) -> None:
-    async with listening(manager, files.config) as server, manager.connect() as owner:
-        assert (await owner.mqsc("ALTER QMGR SSLEV(ENABLED)"))[0].ok
-        line = await dial(port_of(server))
-        line.writer.write(b"GET / HTTP/1.1\r\n\r\n")
-        assert b"EverMQ" not in await line.reader.read(1000)
-        async with owner.open("SYSTEM.ADMIN.CHANNEL.EVENT", MQOO.INPUT_SHARED) as events:
-            event = event_of(await events.get(options=MQGMO.WAIT, wait=10))
-        assert event.reason == MQRC.CHANNEL_SSL_ERROR
-        assert "the client speaks HTTP" in event.parameters.values()
-        line.close()
-
-
         with pytest.raises(ssl.SSLError, match="PROTOCOL_VERSION"):
             await dial(plain, files.client())
     assert "this port is without: mq:// leads to it, and mqs:// to the one of [tls]" in caplog.text
