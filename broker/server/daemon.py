@@ -28,6 +28,7 @@ from broker.engine.security.credentials import tokens_of
 from broker.engine.shared_queues import GroupError
 from broker.mqi.errors import CommandFailedError
 from broker.server.errors import StartError, StoreLostError
+from broker.server.open_files import allow_open_files
 from broker.server.security.entry_policy import EntryPolicy
 from broker.server.server import Server
 from broker.server.signals import EndSignals
@@ -62,6 +63,7 @@ def main(config: Config, services: Sequence[Service] = (), *, ready: Callable[[s
     Services and handlers that have not ended `quiesce_timeout` and 5 seconds after the signal are named in the log, and
     the process ends with exit code 20.
     """
+    allow_open_files(config.limits.connections)
     watch = DaemonWatch()
     try:
         given_up = anyio.run(_run, config, services, ready, watch, backend_options={"use_uvloop": True})
