@@ -15,13 +15,14 @@ import subprocess
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from anyio.abc import Process
 
@@ -31,6 +32,8 @@ Told: TypeAlias = dict[str, Any]
 
 ROOT: Final = Path(__file__).parents[2]
 """The folder from which `broker` is imported, and `triggers` too."""
+
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 _LINE_BYTES_MAX: Final = 1024 * 1024
 
@@ -83,11 +86,18 @@ class Child:
 
 
 @asynccontextmanager
-async def child(function: Callable[..., Awaitable[Told]], **keywords: Any) -> AsyncIterator[Child]:
-    """Run a coroutine function of a module in a process of its own, for as long as the context is entered."""
+async def child(
+    function: Callable[..., Awaitable[Told]], settings: Mapping[str, str] = NO_SETTINGS, /, **keywords: Any
+) -> AsyncIterator[Child]:
+    """Run a coroutine function of a module in a process of its own, for as long as the context is entered. `settings`
+    are those variables of its environment that EverMQ reads.
+    """
     order = json.dumps([function.__module__, function.__name__, keywords])
     async with await anyio.open_process(
-        [sys.executable, "-m", __name__, order], stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+        [sys.executable, "-m", __name__, order],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(**settings),
     ) as process:
         try:
             yield Child(process)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import re
 import subprocess
 import sys
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,11 +17,14 @@ import anyio
 from anyio.streams.text import TextReceiveStream
 
 from broker.benchmarks.child import MeasurementError, environment
+from broker.benchmarks.protection import Protection, protected
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from anyio.abc import Process
+
+    from broker.benchmarks.protection import Protected
 
 MIB: Final = 1024 * 1024
 
@@ -32,13 +38,14 @@ DEFINITIONS: Final = f"DEFINE QLOCAL({QUEUE}) {ATTRIBUTES} REPLACE\n"
 
 
 class MeasuredDaemon:
-    """`evermq run` with its data in `folder`; `url` is where it listens once it has started."""
+    """`evermq run` with its data in `folder`; `url` is where its clients reach it once it has started."""
 
-    def __init__(self, folder: Path, definitions: str, settings: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, definitions: str, settings: Mapping[str, str], protected: Protected) -> None:
         self.url = ""
+        self.client_settings = protected.clients
         self._process: Process | None = None
         startup = folder / "startup.mqsc"
-        startup.write_text(definitions, "utf-8")
+        startup.write_text(protected.definitions + definitions, "utf-8")
         self._environment = environment(
             **{
                 "EVERMQ_QUEUE_MANAGER_DATA": str(folder / "data"),
@@ -46,6 +53,7 @@ class MeasuredDaemon:
                 "EVERMQ_LISTENER_PORT": "0",
                 "EVERMQ_LOGGING_LEVEL": "WARNING",
                 "EVERMQ_TRIGGER_MONITOR_ENABLED": "false",
+                **protected.daemon,
                 **settings,
             }
         )
@@ -63,8 +71,9 @@ class MeasuredDaemon:
         log = ""
         async for text in TextReceiveStream(self._process.stderr):
             log += text
-            if found := re.search(r" ready on (\S+)\n", log):
-                self.url = f"mq://{found[1]}"
+            if found := re.search(r" ready on (\S.*)\n", log):
+                plain, *secured = found[1].split(", ")
+                self.url = f"mqs://{secured[-1]}" if secured else f"mq://{plain}"
                 return
         raise MeasurementError(f"the daemon ended: {log.strip().rpartition(chr(10))[2]}")
 
@@ -88,6 +97,11 @@ class MeasuredDaemon:
         """The memory it occupies."""
         return resident_mib(self.pid)
 
+    @property
+    def processor_seconds(self) -> float:
+        """The processor time it has taken, of all its threads."""
+        return processor_seconds(self.pid)
+
 
 def resident_mib(pid: int) -> float:
     """The memory that a process occupies."""
@@ -98,10 +112,26 @@ def resident_mib(pid: int) -> float:
     return int(reported.stdout) * 1024 / MIB
 
 
+def processor_seconds(pid: int) -> float:
+    """The processor time that a process has taken, of all its threads."""
+    if platform.system() == "Linux":
+        clock = ctypes.c_int32((~pid << 3) | 2).value  # of clock_getcpuclockid(3), which Python lacks
+        return time.clock_gettime_ns(clock) / 1e9
+    reported = subprocess.run(["ps", "-o", "cputime=", "-p", str(pid)], capture_output=True, check=True, text=True)
+    return in_seconds(reported.stdout)
+
+
+def in_seconds(duration: str) -> float:
+    """The seconds in `hours:minutes:seconds`, or in less of it, as `ps` writes it."""
+    return sum(float(part) * 60.0**place for place, part in enumerate(reversed(duration.split(":"))))
+
+
 @asynccontextmanager
-async def daemon(folder: Path, definitions: str, settings: Mapping[str, str]) -> AsyncIterator[MeasuredDaemon]:
-    """A daemon that runs."""
-    started = MeasuredDaemon(folder, definitions, settings)
+async def daemon(
+    folder: Path, definitions: str, settings: Mapping[str, str], protection: Protection = Protection.NONE
+) -> AsyncIterator[MeasuredDaemon]:
+    """A daemon that runs. Raises MeasurementError, and CannotMeasureError where the protection cannot be had."""
+    started = MeasuredDaemon(folder, definitions, settings, await protected(folder, protection))
     try:
         await started.start()
         yield started

@@ -41,17 +41,23 @@ class LimitFigure:
 
 @dataclass(slots=True)
 class Figure:
-    """A workload at one size: what every run found, or the error that ended it."""
+    """A workload at one size: what every run found, or the error that ended it, or what the machine is lacking."""
 
     workload: Workload
     size: int
     count: int
     outcomes: list[Measured] = field(default_factory=list)
     error: str = ""
+    lacking: str = ""
 
     @property
     def title(self) -> str:
         return self.workload.title.format(count=f"{self.count:,}")
+
+    @property
+    def label(self) -> str:
+        """The title with the size, for people."""
+        return f"{self.title}, {self.size} bytes" if self.size else self.title
 
     @property
     def values(self) -> list[float]:
@@ -62,8 +68,8 @@ class Figure:
         """The medians of what else was measured."""
         return {name: median(each.details[name] for each in self.outcomes) for name in self.outcomes[0].details}
 
-    def bound(self, limits: Mapping[tuple[str, int], float]) -> Bound:
-        """The dearest of the ways, given the seconds of the limits by name and size."""
+    def bound(self, limits: Mapping[tuple[str, int], float]) -> Bound | None:
+        """The dearest of the ways, given the seconds of the limits by name and size; None where nothing bounds it."""
 
         def cost(way: Way) -> float:
             return sum(
@@ -71,7 +77,8 @@ class Figure:
                 for name, times in way.items()
             )
 
-        return max((Bound(way, cost(way)) for way in self.workload.ways(self.count)), key=lambda bound: bound.seconds)
+        bounds = [Bound(way, cost(way)) for way in self.workload.ways(self.count)]
+        return max(bounds, key=lambda bound: bound.seconds, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,16 +92,22 @@ class Report:
     @property
     def errors(self) -> list[str]:
         """The figures that could not be measured, and why."""
-        return [f"{each.title}, {each.size} bytes: {each.error}" for each in self.figures if each.error]
+        return [f"{each.label}: {each.error}" for each in self.figures if each.error]
+
+    @property
+    def left_out(self) -> list[str]:
+        """The figures that this machine lacks something for, and what."""
+        return [f"{each.label}: {each.lacking}" for each in self.figures if each.lacking]
 
     def as_json(self) -> dict[str, Any]:
         """Everything, in values that JSON knows."""
         return {
             "machine": machine(),
             "runs": self.runs,
-            "figures": [self._figure(each) for each in self.figures if not each.error],
+            "figures": [self._figure(each) for each in self.figures if not (each.error or each.lacking)],
             "limits": [_limit(each) for each in self.limits],
             "errors": self.errors,
+            "left_out": self.left_out,
         }
 
     def _figure(self, figure: Figure) -> dict[str, Any]:
@@ -111,8 +124,9 @@ class Report:
             "max": max(values),
             "values": values,
             "details": figure.details,
-            "bound": {"by": bound.text, "value": unit.of(bound.seconds)},
-            "share": bound.seconds / unit.seconds(median(values)),
+            "details_values": {name: [each.details[name] for each in figure.outcomes] for name in figure.details},
+            "bound": bound and {"by": bound.text, "value": unit.of(bound.seconds)},
+            "share": bound and bound.seconds / unit.seconds(median(values)),
         }
 
 
@@ -137,11 +151,9 @@ def figure_rows(report: Mapping[str, Any]) -> list[list[str]]:
     for each in report["figures"]:
         details = ", ".join(f"{name} {amount(value)}" for name, value in each["details"].items())
         spread = f"{amount(each['min'])} - {amount(each['max'])}"
-        bound, share = each["bound"], f"{each['share']:.0%}"
-        rows.append(
-            [each["title"], str(each["size"]), amount(each["median"]), spread, each["unit"],
-             bound["by"], amount(bound["value"]), share, details]
-        )  # fmt: skip
+        bound, size = each["bound"], _size(each)
+        bounds = [bound["by"], amount(bound["value"]), f"{each['share']:.0%}"] if bound else ["", "", ""]
+        rows.append([each["title"], size, amount(each["median"]), spread, each["unit"], *bounds, details])
     return rows
 
 
@@ -150,9 +162,14 @@ def limit_rows(report: Mapping[str, Any]) -> list[list[str]]:
     rows = [["limit", "name", "bytes", "us", "min - max", "a second"]]
     for each in report["limits"]:
         spread = f"{amount(each['min'])} - {amount(each['max'])}"
-        size = str(each["size"]) if each["size"] else ""
-        rows.append([each["title"], each["name"], size, amount(each["median"]), spread, amount(each["per_second"])])
+        rows.append(
+            [each["title"], each["name"], _size(each), amount(each["median"]), spread, amount(each["per_second"])]
+        )
     return rows
+
+
+def _size(figure: Mapping[str, Any]) -> str:
+    return str(figure["size"]) if figure["size"] else ""
 
 
 def amount(value: float) -> str:

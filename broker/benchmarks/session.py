@@ -12,6 +12,7 @@ import anyio
 from broker.benchmarks.catalog import LIMITS, WORKLOADS
 from broker.benchmarks.child import MeasurementError
 from broker.benchmarks.daemon import daemon
+from broker.benchmarks.protection import CannotMeasureError
 from broker.benchmarks.report import Figure, LimitFigure, Report
 from broker.benchmarks.workload import Trial
 
@@ -79,21 +80,23 @@ class BenchmarkSession:
             figure.seconds.append(await figure.limit.run(Path(folder), figure.size, count))
 
     async def _measure(self, figure: Figure, run: int) -> None:
-        if figure.error:
+        if figure.error or figure.lacking:
             return
-        self._announce(f"{figure.title}, {figure.size} bytes", run)
+        self._announce(figure.label, run)
         try:
             with anyio.fail_after(_SECONDS_MAX):
                 figure.outcomes.append(await self._outcome(figure))
         except MeasurementError as error:
             figure.error = str(error)
+        except CannotMeasureError as error:
+            figure.lacking = str(error)
         except TimeoutError:
             figure.error = f"not done after {_SECONDS_MAX:g} s"
 
     async def _outcome(self, figure: Figure) -> Measured:
         workload = figure.workload
         with tempfile.TemporaryDirectory(prefix="evermq-bench-") as folder:
-            async with daemon(Path(folder), workload.definitions, workload.settings) as started:
+            async with daemon(Path(folder), workload.definitions, workload.settings, workload.protection) as started:
                 return await workload.run(Trial(daemon=started, size=figure.size, count=figure.count))
 
     def _announce(self, title: str, run: int) -> None:

@@ -88,6 +88,9 @@ def _tables(reported: dict[str, Any]) -> Iterator[str]:
         if len(held) > 1:
             yield ""
             yield from held
+    for each in reported["left_out"]:
+        yield ""
+        yield from wrap(f"not measured: {each}", PAGE_WIDTH)
 
 
 def _figures(rows: list[list[str]]) -> Iterator[str]:

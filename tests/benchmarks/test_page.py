@@ -64,9 +64,34 @@ def test_a_generated_part_is_replaced_and_the_rest_stays() -> None:
         page.replaced(before, "limits", "")
 
 
+def security_figure(name: str, values: list[float], **details: list[float]) -> dict[str, object]:
+    """A figure of a report, of two runs."""
+    return {
+        "name": name, "title": f"title of {name}", "size": 256, "unit": "messages/s",
+        "median": sum(values) / 2, "min": min(values), "max": max(values), "values": values,
+        "details": {each: sum(both) / 2 for each, both in details.items()}, "details_values": details,
+    }  # fmt: skip
+
+
+def test_what_users_and_tls_cost_is_told_by_the_ratios_of_the_runs() -> None:
+    report = {
+        "figures": [
+            security_figure("put-pipelined", [100, 1000], daemon_us=[10, 1]),
+            security_figure("put-pipelined-checked", [90, 900], daemon_us=[10, 1]),
+            security_figure("put-pipelined-tls", [80, 600], daemon_us=[20, 3], p99_us=[7, 7]),
+            security_figure("wake", [1, 1]),
+        ]
+    }
+    assert page.security_rows(report)[1:] == [
+        ["title of put-pipelined", "256", "550", "100 - 1,000", "messages/s", "", "5.5", "", ""],
+        ["title of put-pipelined-checked", "256", "495", "90 - 900", "messages/s", "0.90", "5.5", "1.00", ""],
+        ["title of put-pipelined-tls", "256", "340", "80 - 600", "messages/s", "0.70", "11.5", "2.50", "p99_us 7"],
+    ]
+
+
 def test_the_page_has_every_generated_part() -> None:
     text = page.PAGE.read_text("utf-8")
-    for name in ("machine", "figures", "limits", "targets", "peers", "syncs"):
+    for name in ("machine", "figures", "limits", "security", "targets", "peers", "syncs"):
         assert page.replaced(text, name, "") != "", name
 
 

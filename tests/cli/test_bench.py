@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
+from broker import MQError, QueueManager
 from broker.benchmarks import session
 from broker.benchmarks.batches import check_numbers
 from broker.benchmarks.body import body
 from broker.benchmarks.catalog import LIMITS, WORKLOADS
 from broker.benchmarks.child import MeasurementError, child
+from broker.benchmarks.daemon import DEFINITIONS, QUEUE, in_seconds, processor_seconds
+from broker.benchmarks.protection import Protection, protected
 from broker.benchmarks.report import Figure, LimitFigure, Report, figure_rows, limit_rows
-from broker.benchmarks.workload import Measured
+from broker.benchmarks.workload import FigureUnit, Measured
 from broker.benchmarks.workloads.puts import PUT_PIPELINED, put_singly
 from broker.cli.bench import _tables as bench_tables
+from broker.mqi import MQOO, MQRC
 from tests.cli.test_mistakes import the_line
 
 if TYPE_CHECKING:
@@ -45,6 +49,32 @@ def test_a_figure_comes_with_what_bounds_it_and_its_share(evermq: Evermq) -> Non
     assert figure["share"] == pytest.approx(limit["median"] / figure["median"])
     assert reported["machine"]["file system"]
     assert reported["errors"] == []
+
+
+def test_a_herd_over_tls_has_its_hashes_beside_it_and_no_share_of_anything(evermq: Evermq) -> None:
+    result = evermq("bench", "--quick", "--only", "herd-tls", "--json")
+    assert result.exit_code == 0, result.output
+    reported = json.loads(result.stdout)
+    (figure,) = reported["figures"]
+    assert (figure["name"], figure["unit"], figure["count"]) == ("herd-tls", "ms", 100)
+    assert figure["details"]["hashes"] == 1
+    assert figure["details_values"]["hashes"] == [1]
+    assert (figure["bound"], figure["share"]) == (None, None)
+    assert (reported["limits"], reported["errors"], reported["left_out"]) == ([], [], [])
+    assert figure_rows(reported)[1][5:8] == ["", "", ""]
+
+
+def test_what_needs_a_certificate_is_left_out_where_there_is_no_openssl(
+    evermq: Evermq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    result = evermq("bench", "--only", "herd-tls", "--runs", "2")
+    assert result.exit_code == 0, result.output
+    words = " ".join(result.stdout.split())
+    assert words.endswith(
+        "not measured: 1,000 workers of one address, with one password, log in at once, all, over TLS: there is no "
+        "command openssl here, which makes the certificate"
+    )
 
 
 async def lose(trial: Trial) -> Measured:
@@ -107,6 +137,49 @@ def test_the_dearest_way_bounds_a_figure() -> None:
     assert limit_rows(reported)[2] == [
         "SQLite, a row inserted, 256 a transaction", "insert", "256", "20", "20 - 1,000,000", "50,000",
     ]  # fmt: skip
+
+
+def test_a_share_is_of_times_alone() -> None:
+    assert FigureUnit.CONNECTS_PER_SECOND.of(0.5) == FigureUnit.PER_SECOND.of(0.5) == 2
+    assert FigureUnit.CONNECTS_PER_SECOND.seconds(4) == 0.25
+    with pytest.raises(ValueError, match="memory"):
+        FigureUnit.KIBIBYTES.seconds(1)
+
+
+def test_the_processor_time_of_a_process_counts_all_its_threads() -> None:
+    program = "import sys, hashlib, threading\nfor _ in range(2):\n    each = threading.Thread(target=lambda: "
+    program += "hashlib.pbkdf2_hmac('sha256', b'', b'', 200_000))\n    each.start()\n    each.join()\n"
+    program += "print(end='ended', flush=True)\nsys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(5) == b"ended"
+        taken = processor_seconds(process.pid)
+        process.communicate()
+    assert taken > 0.05
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"), [("00:00:07\n", 7), ("01:02:03", 3723), ("0:00.25\n", 0.25), (" 2:01.50", 121.5)]
+)
+def test_processor_times_are_read_as_ps_writes_them(told: str, seconds: float) -> None:
+    assert in_seconds(told) == seconds
+
+
+async def test_the_user_of_a_measurement_is_judged_and_has_the_rights_that_it_needs(tmp_path: Path) -> None:
+    made = await protected(tmp_path, Protection.USERS)
+    async with QueueManager.open(name="QM1") as manager:
+        async with manager.connect() as owner:
+            await owner.mqsc(f"{made.definitions}{DEFINITIONS}DEFINE QLOCAL(OTHER)", check=True)
+        login = await manager.login(
+            user=made.clients["EVERMQ_USER"], password=made.clients["EVERMQ_PASSWORD"], address="127.0.0.1"
+        )
+        async with manager.connect("bench", as_user=login) as bench:
+            async with bench.open(QUEUE, MQOO.INPUT_SHARED | MQOO.OUTPUT | MQOO.INQUIRE):
+                pass
+            assert (await bench.status())["security"]["passwords_verified"] == 1
+            with pytest.raises(MQError) as caught:
+                await bench.open("OTHER", MQOO.OUTPUT)
+    assert caught.value.reason == MQRC.NOT_AUTHORIZED
 
 
 def test_the_other_commands_start_without_the_benchmarks() -> None:

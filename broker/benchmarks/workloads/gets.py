@@ -8,7 +8,7 @@ import broker
 from broker.benchmarks.batches import batches, check_depth
 from broker.benchmarks.body import bodies, now
 from broker.benchmarks.daemon import QUEUE
-from broker.benchmarks.workload import FigureUnit, Measured, Workload
+from broker.benchmarks.workload import FigureUnit, Measured, Workload, rate_of
 from broker.mqi import MQOO
 
 if TYPE_CHECKING:
@@ -49,12 +49,13 @@ async def put_meanwhile(ready: Ready, url: str, size: int, count: int) -> Told:
 
 
 async def _queued(trial: Trial) -> Measured:
-    return Measured(value=(await trial.alone(get_queued))["rate"])
+    return rate_of(await trial.alone(get_queued))
 
 
 async def _through(trial: Trial) -> Measured:
     got, put = await trial.together(get_arriving, put_meanwhile)
-    return Measured(value=trial.count / ((got["ended"] - put["begun"]) / 1e9))
+    seconds = (got["ended"] - put["begun"]) / 1e9
+    return rate_of({"rate": trial.count / seconds, "daemon_us": got["daemon_us"]})
 
 
 GET: Final = Workload(

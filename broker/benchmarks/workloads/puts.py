@@ -10,7 +10,7 @@ from broker.benchmarks.batches import OUTSTANDING, check_depth
 from broker.benchmarks.body import bodies, body, now
 from broker.benchmarks.daemon import QUEUE
 from broker.benchmarks.latencies import latencies, median_of
-from broker.benchmarks.workload import FigureUnit, Measured, Workload
+from broker.benchmarks.workload import FigureUnit, Measured, Workload, rate_of
 from broker.mqi import MQOO
 
 if TYPE_CHECKING:
@@ -63,11 +63,11 @@ async def put_singly(ready: Ready, url: str, size: int, count: int) -> Told:
 
 
 async def _pipelined(trial: Trial) -> Measured:
-    return Measured(value=(await trial.alone(put_pipelined))["rate"])
+    return rate_of(await trial.alone(put_pipelined))
 
 
 async def _by_tasks(trial: Trial) -> Measured:
-    return Measured(value=(await trial.alone(put_by_tasks))["rate"])
+    return rate_of(await trial.alone(put_by_tasks))
 
 
 async def _singly(trial: Trial) -> Measured:
