@@ -70,12 +70,17 @@ async def test_what_is_wrong_at_the_start_ends_it(
     assert str(caught.value).startswith(said.format(folder=files.folder))
 
 
+def with_password(files: Files) -> TlsConfig:
+    """The files with a key that is encrypted, and its password in a file."""
+    files.write("server.key", encrypted(files, b"canary of the key"))
+    files.write("password", b"canary of the key\n")
+    return replaced(files.config, key_password_file=files.folder / "password")
+
+
 async def test_a_key_with_a_password_is_opened_and_a_wrong_one_is_not_repeated(
     manager: QueueManager, files: Files, caplog: pytest.LogCaptureFixture
 ) -> None:
-    files.write("server.key", encrypted(files, b"canary of the key"))
-    files.write("password", b"canary of the key\n")
-    tls = replaced(files.config, key_password_file=files.folder / "password")
+    tls = with_password(files)
     async with listening(manager, tls) as server:
         await serial_of(server, files)
         files.write("password", b"canary of another\n")
@@ -87,9 +92,7 @@ async def test_a_key_with_a_password_is_opened_and_a_wrong_one_is_not_repeated(
 async def test_a_file_of_a_password_that_others_may_write_is_refused(
     manager: QueueManager, files: Files, caplog: pytest.LogCaptureFixture
 ) -> None:
-    files.write("server.key", encrypted(files, b"canary of the key"))
-    files.write("password", b"canary of the key\n")
-    tls = replaced(files.config, key_password_file=files.folder / "password")
+    tls = with_password(files)
     async with listening(manager, tls) as server:
         (files.folder / "password").chmod(0o622)
         assert not await server.reload_certificates()
@@ -110,16 +113,31 @@ async def test_the_key_may_be_in_the_file_of_the_certificate(manager: QueueManag
 # The watch
 
 
-async def look(clock: VirtualClock) -> None:
-    """Let the time pass to the next look, and what it leads to."""
-    await clock.advance(LOOK_SECONDS)
-    for _ in range(3):
-        await anyio.to_thread.run_sync(lambda: None)
-        await clock.advance(0.001)
+class LookClock(VirtualClock):
+    """A clock that knows how often somebody has begun to wait for the next look."""
+
+    looks = 0
+
+    async def sleep(self, delay: float) -> None:
+        self.looks += delay == LOOK_SECONDS
+        await super().sleep(delay)
 
 
 @pytest.fixture
-async def watched(files: Files, clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> Certificates:
+def clock() -> LookClock:
+    return LookClock()
+
+
+async def look(clock: LookClock) -> None:
+    """Let the time pass to the next look, and what it leads to: then the one behind it is waited for."""
+    looks = clock.looks
+    await clock.advance(LOOK_SECONDS)
+    while clock.looks == looks:
+        await anyio.to_thread.run_sync(lambda: None)
+
+
+@pytest.fixture
+async def watched(files: Files, clock: LookClock, caplog: pytest.LogCaptureFixture) -> Certificates:
     caplog.set_level("INFO")
     certificates = Certificates(files.config, clock)
     await certificates.start()
@@ -127,7 +145,7 @@ async def watched(files: Files, clock: VirtualClock, caplog: pytest.LogCaptureFi
 
 
 async def test_x3_4_a_certificate_and_its_key_replaced_apart_are_taken_together(
-    manager: QueueManager, clock: VirtualClock, files: Files, caplog: pytest.LogCaptureFixture
+    manager: QueueManager, clock: LookClock, files: Files, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with listening(manager, files.config) as server:
         before = await serial_of(server, files)
@@ -144,7 +162,7 @@ async def test_x3_4_a_certificate_and_its_key_replaced_apart_are_taken_together(
     assert "certificate not reloaded" not in caplog.text
 
 
-async def until_other(server: Server, files: Files, before: str, clock: VirtualClock) -> None:
+async def until_other(server: Server, files: Files, before: str, clock: LookClock) -> None:
     """Let time pass until a new line is shown another certificate. On a busy machine a look may meet the one before it,
     and come to nothing.
     """
@@ -153,7 +171,7 @@ async def until_other(server: Server, files: Files, before: str, clock: VirtualC
 
 
 async def test_a_file_behind_a_link_is_seen_and_a_wrong_one_is_told_once(
-    manager: QueueManager, clock: VirtualClock, files: Files, caplog: pytest.LogCaptureFixture
+    manager: QueueManager, clock: LookClock, files: Files, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("one", "two"):
         (files.folder / name).mkdir()
@@ -208,7 +226,7 @@ async def test_the_end_of_a_certificate_is_told_thirty_seven_and_one_days_before
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o640, False), (0o644, True)])
 async def test_a_key_that_all_may_read_is_warned_of(
-    files: Files, clock: VirtualClock, mode: int, *, warned: bool, caplog: pytest.LogCaptureFixture
+    files: Files, clock: LookClock, mode: int, *, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     (files.folder / "server.key").chmod(mode)
     await Certificates(files.config, clock).start()
