@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -15,7 +15,8 @@ from broker.client.address import completed
 from broker.mqi import MQRC, MQError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from broker import Connection
 
@@ -85,14 +86,31 @@ _IDENTITY: Final = {
 }
 
 
-def converse(url: str, work: Callable[[Connection], Awaitable[Result]]) -> Result:
-    """Run `work` with a connection, which commits at a clean end and backs out at any other."""
+def converse(url: str, work: Callable[[Connection], Awaitable[Result]], *, commands: bool = False) -> Result:
+    """Run `work` with a connection, which commits at a clean end and backs out at any other. `commands`: it runs
+    commands alone, each of which is done by itself (`left_in_peace`).
+    """
 
     async def conversation() -> Result:
         async with AsyncExitStack() as stack:
-            return await work(await connected(stack, url))
+            return await work(await connected(stack, url, commands=commands))
 
     return run(conversation)
+
+
+@asynccontextmanager
+async def left_in_peace(connecting: AbstractAsyncContextManager[Connection]) -> AsyncIterator[Connection]:
+    """A connection for commands. That it is broken when it is left is no failure: behind the reply to the command that
+    defines the first user it ends so, since the queue manager trusts nobody from then on.
+    """
+    done = False
+    try:
+        async with connecting as connection:
+            yield connection
+            done = True
+    except MQError as error:
+        if not done or error.reason != MQRC.CONNECTION_BROKEN:
+            raise
 
 
 def run(work: Callable[[], Awaitable[Result]]) -> Result:
@@ -100,10 +118,11 @@ def run(work: Callable[[], Awaitable[Result]]) -> Result:
     return anyio.run(work, backend_options={"use_uvloop": True})
 
 
-async def connected(stack: AsyncExitStack, url: str) -> Connection:
+async def connected(stack: AsyncExitStack, url: str, *, commands: bool = False) -> Connection:
     """Connect, for as long as `stack` is open. Raises CannotRunError that says how to get a queue manager."""
     try:
-        return await stack.enter_async_context(connect(url, appl_name="evermq"))
+        connecting = connect(url, appl_name="evermq")
+        return await stack.enter_async_context(left_in_peace(connecting) if commands else connecting)
     except MQError as error:
         raise no_queue_manager(url, error) from error
     except ValueError as error:

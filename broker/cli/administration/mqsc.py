@@ -14,17 +14,16 @@ import click
 from anyio.from_thread import start_blocking_portal
 
 import broker
-from broker.cli.conversation import no_queue_manager, with_url
+from broker.cli.conversation import left_in_peace, no_queue_manager, with_url
 from broker.cli.program import CannotRunError
 from broker.cli.terminal.terminal import write
 from broker.client import connect
 from broker.commands.language.session import QUEUE_MANAGER_NOT_AVAILABLE, ScriptSession
-from broker.mqi import MQRC, MQError
+from broker.mqi import MQError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from broker import Connection
     from broker.mqi.replies import CommandReply
 
 
@@ -39,8 +38,8 @@ def mqsc(file: str, *, url: str) -> int:
     with contextlib.ExitStack() as stack:
         portal = stack.enter_context(start_blocking_portal(backend_options={"use_uvloop": True}))
         try:
-            connecting = portal.wrap_async_context_manager(connect(url, appl_name="evermq mqsc"))
-            connection = stack.enter_context(_left_in_peace(connecting))
+            connecting = left_in_peace(connect(url, appl_name="evermq mqsc"))
+            connection = stack.enter_context(portal.wrap_async_context_manager(connecting))
         except MQError as error:
             refused = ScriptSession(url, broker.__version__)
             write(refused.header() + refused.not_run(QUEUE_MANAGER_NOT_AVAILABLE))
@@ -58,21 +57,6 @@ def mqsc(file: str, *, url: str) -> int:
             session = ScriptSession(connection.q_mgr_name, broker.__version__)
             _run(session, stack.enter_context(_source(file)), send)
         return session.exit_code
-
-
-@contextlib.contextmanager
-def _left_in_peace(connecting: contextlib.AbstractContextManager[Connection]) -> Iterator[Connection]:
-    """The connection. That it is broken when it is left is no failure: its commands are done, each by itself. It ends
-    so behind the reply to the one that defines the first user.
-    """
-    done = False
-    try:
-        with connecting as connection:
-            yield connection
-            done = True
-    except MQError as error:
-        if not done or error.reason != MQRC.CONNECTION_BROKEN:
-            raise
 
 
 def _run(session: ScriptSession, lines: Iterable[str], send: Callable[[str], list[CommandReply]]) -> None:

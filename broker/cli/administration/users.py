@@ -14,8 +14,6 @@ from broker.cli.conversation import converse, run, with_url
 from broker.cli.program import CannotRunError, SomeFailedError
 from broker.cli.terminal.terminal import say
 from broker.commands.table.users import EntityName
-from broker.mqi.errors import MQError
-from broker.mqi.reasons import MQRC
 from broker.storage.store import StoreUnusableError
 
 if TYPE_CHECKING:
@@ -145,25 +143,7 @@ def list_users(*, url: str, data: str | None) -> None:
 
 def _do(url: str, data: str | None, work: Work) -> None:
     """Do it with a connection, and say what came of it."""
-    say(_over_line(url, work) if data is None else as_owner(Path(data), work))
-
-
-def _over_line(url: str, work: Work) -> str:
-    """Do it with a connection to a queue manager. One that has just got its first user ends the line behind the reply,
-    since it trusts nobody from then on: that is no failure.
-    """
-    replies: list[str] = []
-
-    async def heard(connection: Connection) -> str:
-        replies.append(await work(connection))
-        return replies[0]
-
-    try:
-        return converse(url, heard)
-    except MQError as error:
-        if not replies or error.reason != MQRC.CONNECTION_BROKEN:
-            raise
-        return replies[0]
+    say(converse(url, work, commands=True) if data is None else as_owner(Path(data), work))
 
 
 def as_owner(data: Path, work: Work, name: str | None = None) -> str:
