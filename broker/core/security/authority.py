@@ -202,8 +202,9 @@ class Authority:
 
     def rights(self, user: str, object_type: int, name: str) -> Right:
         """Return the rights of a user on an object. Of the queue manager any name will do."""
-        if object_type == Q and name in self._shared_queues:
-            return self.group.rights(user, object_type, name)
+        judge = self.judge_of(object_type, name)
+        if judge is not self:
+            return judge.rights(user, object_type, name)
         about = (object_type, SELF if object_type == Q_MGR else name)
         judged = self._judgements.get(about)
         known = None if judged is None else judged.get(user)
@@ -278,8 +279,8 @@ class Authority:
 
 
 class GroupAuthority(Authority):
-    """What the members of a queue-sharing group share of users and their rights, and the judge of what is the group's.
-    A member's own mqm administers that member alone.
+    """The facts about users and their rights that a queue-sharing group shares, and the judge of what is the group's. A
+    member's own mqm administers that member alone.
     """
 
     shared = True

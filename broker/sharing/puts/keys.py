@@ -51,9 +51,6 @@ async def write_keyed(member: GroupMember, conversation: Conversation, batch: Pu
     joined = bool(int(checks.put_options(put.pmo).options) & _SYNCPOINT)
 
     async def work(session: DatabaseSession) -> None:
-        if gathered.step.judge is not None:  # also who is answered that it was made before
-            await batch.check_rights(session)
-            gathered.step.judge()
         row = await session.fetchrow(
             "SELECT * FROM find_key($1, $2, $3)", q_name, hashed, _unit(conversation, joined=joined)
         )
@@ -68,13 +65,16 @@ async def write_keyed(member: GroupMember, conversation: Conversation, batch: Pu
                 msg_id, digest = gathered.answer.msg_id, digest_of(put.data)
                 values = q_name, hashed, _unit(conversation, joined=joined), place, msg_id, digest, extras.window
                 await session.execute("SELECT keep_key($1, $2, $3, $4, $5, $6, $7)", *values)
-        elif row["busy"]:
+            return
+        if gathered.step.judge is not None:  # also who is answered that it was made before
+            gathered.step.judge()
+            await batch.check_rights(session)
+        if row["busy"]:
             raise in_use(q_name)
-        else:
-            same_data = row["its_digest"] == digest_of(put.data)
-            gathered.answer = _answer(conversation, put, row["its_msg_id"], same_data=same_data)
-            gathered.answer = gathered.answer._replace(deliver_at=row["its_not_before"])
-            batch.made = [gathered]
+        same_data = row["its_digest"] == digest_of(put.data)
+        gathered.answer = _answer(conversation, put, row["its_msg_id"], same_data=same_data)
+        gathered.answer = gathered.answer._replace(deliver_at=row["its_not_before"])
+        batch.made = [gathered]
 
     await member.database.transact(work, batch.restore)
     if extras.window is None:
