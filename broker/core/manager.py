@@ -120,6 +120,11 @@ class Manager:
         """True if it is kept with the queue manager that its users are checked."""
         return bool(self.objects.definition.attributes.get(CHECKED, 0))
 
+    @property
+    def begins_to_check(self) -> bool:
+        """True if there are users, and it is not kept yet that they are checked."""
+        return bool(self.objects.authority.users) and not self.checked
+
     def as_checked(self) -> Define:
         """The change that lets users be checked from now on."""
         return as_checked(self.objects.definition)

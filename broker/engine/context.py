@@ -135,6 +135,11 @@ class EngineContext:
             self.perform()
         return damage.refusal(entry, str(error))
 
+    def tell_followers(self, change: Change) -> None:
+        """A change has taken effect: tell those who follow the definitions."""
+        for follow in self.followers:
+            follow(change)
+
     def perform(self, caller: CallOrder | None = None) -> None:
         """Carry out what the steps of the core since the last time let happen. After every step: if that was a call,
         `caller` is the order of its conversation, whose next call sees what comes of it.

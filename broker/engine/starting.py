@@ -68,7 +68,7 @@ async def create_objects(store: Store, core: Manager, config: Config, now: float
     ]
     if await define(store, core, missing, "default objects", needed=not objects.definitions):
         logger.info("default objects created name=%s objects=%d", core.name, len(missing))
-    if not core.checked and (config.tls.host or objects.authority.users):  # then nobody is believed any more, for good
+    if core.begins_to_check or (config.tls.host and not core.checked):  # then nobody is believed any more, for good
         await define(store, core, [core.as_checked()], "check of users")
 
 

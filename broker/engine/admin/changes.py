@@ -54,8 +54,7 @@ class Changes:
                 self._context.mark_expiry.rearm()
                 if self._context.sharing is not None:
                     self._context.sharing.agent.altered()
-            for follow in self._context.followers:
-                follow(change)
+            self._context.tell_followers(change)
         except Exception as wrong:
             return mistake(wrong, "a change of definitions")
         return None

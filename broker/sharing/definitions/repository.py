@@ -79,7 +79,7 @@ _OBJECTS: Final = (
     "FULL JOIN unnest($1::bigint[]) AS known (version) USING (version)) "
     "ON object.version IS NULL OR known.version IS NULL"
 )
-"""What has changed, and the version of security in each row; one row at least."""
+"""The changes since these versions were known, and the version of security in each row; one row at least."""
 
 _STRUCTURES: Final = "SELECT name, attributes, version, status, backed_up FROM structure"
 
@@ -177,12 +177,12 @@ class Repository:
 
     def check_users(self) -> None:
         """Keep with the queue manager that it checks its users, once the group has any (security 1.3)."""
-        if self._core.objects.authority.users and not self._core.checked and not self._member.stopping:
+        if self._core.begins_to_check and not self._member.stopping:
             self._member.context.jobs.run(Job(_checking(self._core), Call(), _nothing))
 
     async def check_users_at_start(self) -> None:
         """As `check_users`, before anybody connects."""
-        if self._core.objects.authority.users and not self._core.checked:
+        if self._core.begins_to_check:
             await self._member.manager.define_at_start([self._core.as_checked()], "check of users")
 
     def notified(self, change: int = 0) -> None:
@@ -252,8 +252,7 @@ class Repository:
     def _apply(self, change: SingleChange) -> None:
         """Let a change take effect, and tell those who follow the definitions."""
         self._core.apply(change, self._member.manager.clock.monotonic())
-        for follow in self._member.context.followers:
-            follow(change)
+        self._member.context.tell_followers(change)
 
     # Changing
 
