@@ -70,7 +70,7 @@ class Acceptor:
         self.limits = limits
         self.places = Places(limits, clock.monotonic())
         self._session = session
-        self._log = log
+        self.log = log
         self._certificates = certificates
         self._admission = admission
         self._newcomers: dict[object, Newcomer] = {}  # by their places
@@ -145,7 +145,7 @@ class Acceptor:
 
     def _refuse(self, accepted: socket.socket, address: str, why: str) -> None:
         accepted.close()
-        self.log_refusal(address, why)
+        self.log.line_refused(address, why)
 
     async def _connect_trusted(self, accepted: socket.socket, address: str) -> None:
         line = LineSecurity(address=address, uid=peer_uid(accepted))
@@ -173,7 +173,7 @@ class Acceptor:
         except OSError as error:
             accepted.close()
             if tls:
-                self._log.handshake_failed(address, handshake_failure(error))
+                self.log.handshake_failed(address, handshake_failure(error))
         except BaseException as error:
             accepted.close()
             if not isinstance(error, Exception):
@@ -233,10 +233,6 @@ class Acceptor:
     def _handshake_due(self) -> None:
         self._next_handshake = None
         self._begin_due()
-
-    def log_refusal(self, address: str, why: str) -> None:
-        """Log that a line was closed before anybody logged in, at most ten times a second for an address."""
-        self._log.line_refused(address, why)
 
 
 _FOREIGN: Final = {

@@ -63,7 +63,7 @@ class Newcomer(asyncio.Protocol):
 
     def refuse(self, why: str) -> None:
         """Say why in the log, and end the line."""
-        self._acceptor.log_refusal(self.address, why)
+        self._acceptor.log.line_refused(self.address, why)
         self.close()
 
     def close(self) -> None:
