@@ -37,7 +37,7 @@ class CannotMeasureError(Exception):
 
 
 class Protection(StrEnum):
-    """How clients come in: believed what they say, as a user with a password, and as that user over TLS."""
+    """The way in for clients: believed what they say, as a user with a password, and as that user over TLS."""
 
     NONE = "none"
     USERS = "users"

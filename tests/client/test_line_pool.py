@@ -61,7 +61,7 @@ def line_of(connection: Connection) -> Line:
 
 
 def sharing(connections: Sequence[Connection]) -> list[int]:
-    """How many connections are on each of their lines, in the order of these."""
+    """Return the number of connections on each of their lines, in the order of these."""
     lines = [line_of(each) for each in connections]
     return [lines.count(line) for line in dict.fromkeys(lines)]
 

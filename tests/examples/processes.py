@@ -72,7 +72,7 @@ class Shell:
 
 
 def _read(terminal: FileIO) -> bytes:
-    """What a program writes to its terminal; nothing once it has ended."""
+    """Return text that a program writes to its terminal; nothing once it has ended."""
     try:
         return terminal.read(1) or b""
     except OSError:

@@ -67,7 +67,7 @@ def _log(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def dials(caplog: pytest.LogCaptureFixture) -> int:
-    """How often somebody was refused."""
+    """Return the number of times that somebody was refused."""
     return sum("connection_refused" in record.getMessage() for record in caplog.records)
 
 

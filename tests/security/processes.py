@@ -1,4 +1,4 @@
-"""What everybody can read of processes that run, and of files that are left."""
+"""The texts that everybody can read of processes that run, and of files that are left."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CANARY = "Canary7"
 ROOT, BOB, WRONG, TOKEN = (f"{CANARY}of{name}" for name in ("root", "bob", "nobody", "atoken"))
 PLANTED = "this is no secret"
-"""What has to be found where it is looked for, or nothing would be."""
+"""Texts that have to be found where the secrets are looked for: else nothing would be."""
 
 SERVED = """
 DEFINE QLOCAL(Q) DEFPSIST(YES) TRIGGER TRIGTYPE(EVERY) PROCESS(Q)

@@ -77,7 +77,7 @@ BEGIN
     END LOOP;
 END $$
 """
-"""Who may use the tables that there were may use those that are new."""
+"""Gives those who may use the tables that there were the same rights on those that are new."""
 
 
 class UnsuitableError(Exception):

@@ -76,7 +76,7 @@ class _LogIn:
         return Process(f"log in {self._program}", steps)
 
     def _key(self, s: State, guards: Guards, guard: str) -> str:
-        """What the password is known by: with the hash that it was compared with, or alone."""
+        """Return the key of the password: with the hash that it was compared with, or alone."""
         return str(s.begun[self._program]) if guard in guards else "the password"
 
     def _look(self, s: State, guards: Guards) -> str:
