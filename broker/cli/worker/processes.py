@@ -219,7 +219,8 @@ class Parent:
     async def _start(self) -> ServingProcess:
         ours, theirs = socket.socketpair()
         settings = self._settings
-        words = [sys.executable, "-m", "broker", "worker", *settings.targets, f"--grace={settings.grace}"]
+        python = [sys.executable, *(["-B"] if self._reload else [])]  # bytecode may be of code of the same second
+        words = [*python, "-m", "broker", "worker", *settings.targets, f"--grace={settings.grace}"]
         options = {
             "url": settings.url,
             "user": settings.user or None,
