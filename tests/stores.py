@@ -52,7 +52,16 @@ async def settled(store: LogStore) -> None:
         assert store._worker is not None
         await store._worker.perform(lambda: None)
         await store._keeper.database.perform(lambda _: None)
-        quiet = 0 if store._keeper.working and not store._keeper._carrying.stopped else quiet + 1
+        quiet = 0 if _carries_over(store) or _writes(store) else quiet + 1
+
+
+def _carries_over(store: LogStore) -> bool:
+    return store._keeper.working and not store._keeper._carrying.stopped
+
+
+def _writes(store: LogStore) -> bool:
+    """A record is on its way; behind it all others go that have room."""
+    return store._writer._busy and store._writer._in_snapshot is None
 
 
 async def carried_over(store: LogStore) -> None:
