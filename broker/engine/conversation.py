@@ -231,9 +231,10 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
 
     def expel(self, why: str) -> None:
         """Its user may not be here any more: break it, and tell the program."""
+        tell = self.tell_expelled  # which its end forgets
         self.break_()
-        if self.tell_expelled is not None:
-            self.tell_expelled(why)
+        if tell is not None:
+            tell(why)
 
     # Objects
 

@@ -114,6 +114,7 @@ def _leaving(conversation: Conversation, reason: MQRC) -> Work:
     conversation.leases.give_back_all()
     yield from conversation.context.deliveries.leaving(conversation, reason)
     conversation.manager.conversations.forget(conversation)
+    conversation.tell_expelled = None
     if conversation.proof is not None:
         conversation.proof.conversations.pop(conversation, None)
 

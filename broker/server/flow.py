@@ -30,6 +30,10 @@ WAITING_WEIGHT: Final = 1024
 """Of a call that waits, beside a long descriptor."""
 
 
+def _nothing() -> None:
+    pass
+
+
 class MemoryReserve:
     """The memory that all lines of a server hold, and who waits until that is less."""
 
@@ -67,6 +71,10 @@ class MemoryReserve:
         """Call `go_on` when there is room, or might be."""
         self._lines[go_on] = None
         self.contended = True
+
+    def forget(self, go_on: Callable[[], None]) -> None:
+        """Who waits is gone."""
+        self._lines.pop(go_on, None)
 
     def wake(self) -> None:
         """There is more room than there was: let those go on who wait for it."""
@@ -200,4 +208,6 @@ class Flow(Room):
         self._waiting_calls = self._calls = 0
         self.add(-self.weight)
         self._reserve.leave(self)
+        self._reserve.forget(self._go_on)
+        self._go_on = _nothing
         self.ended = True

@@ -92,9 +92,9 @@ class Intake:
     def _handle_some(self, most: int, until: float) -> bool:
         """Handle up to so many frames, until this time. True if others are to follow later."""
         flow, endpoint, transport = self._flow, self._endpoint, self._session.transport
-        start, others = self._session.calls.start, self._session.others
         if flow.ended or self._hold is not None:
             return False
+        start, others = self._session.calls.start, self._session.others
         calls = 0
         recorded = self._session.recorded = logger.isEnabledFor(logging.DEBUG)
         try:
@@ -148,6 +148,8 @@ class Intake:
         )  # fmt: skip
 
     def _rest_handled(self, _: Exception | None) -> None:
+        if self._flow.ended:
+            return
         self._handled()
         if self._session.replies.due:
             self._session.replies.flush()

@@ -129,6 +129,8 @@ class Replies:
     def flush(self) -> None:
         """Write replies that are due, as far as the client reads them."""
         self.due = False
+        if self._flow.ended:
+            return
         try:
             self._write()
         except Exception as error:

@@ -150,6 +150,8 @@ class ServedCalls:
 
     def _expelled(self, conversation: int, port: Conversation, why: str) -> None:
         """The user of a conversation may not be here any more: its calls have ended, and its client is told."""
+        if self._flow.ended:
+            return
         self._session.replies.flush_all()
         if self.ports.get(conversation) is port:
             self._end_conversation(conversation)

@@ -109,7 +109,8 @@ class Server:
 
     def _ending_idle(self) -> Work:
         for session in list(self._sessions):
-            session.calls.end_idle(f"{self.manager.name} is stopping")
+            if session in self._sessions:  # it may have ended since
+                session.calls.end_idle(f"{self.manager.name} is stopping")
             yield
 
     def _idle_ended(self, error: Exception | None) -> None:

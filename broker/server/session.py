@@ -55,6 +55,19 @@ _UNSENT_BYTES: Final = 1024 * 1024  # what waits in the transport before the cli
 _HEARTBEAT_MS_MIN: Final = 1000
 
 
+class _ClosedTransport(asyncio.Transport):
+    """The transport of a line that has ended."""
+
+    def is_closing(self) -> bool:
+        return True
+
+    def abort(self) -> None:
+        pass
+
+
+_CLOSED: Final = _ClosedTransport()
+
+
 class Session(asyncio.Protocol):
     """One line. Made by the server for each socket that it accepts."""
 
@@ -124,15 +137,29 @@ class Session(asyncio.Protocol):
         self.logins.end()
         self._break()
         self._server.forget(self)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Refer to nothing that refers to this session: so all of it goes with the last call that is under way, and not
+        when the collector comes. What is called late finds that the flow has ended, and the transport is closing.
+        """
+        self.transport = _CLOSED
+        self.newcomer = None
+        self.others.clear()
+        del self.intake, self.logins, self.calls, self.replies
 
     def close(self, reason: MQRC, text: str) -> None:
         """End the line: break its conversations, tell the client why, hang up. Harmless when it is closing."""
+        if self.flow.ended:
+            return
         self.replies.flush_all()
         if not self.transport.is_closing():
             self.hang_up(self.endpoint.send(Verb.REFUSED, 0, 0, reason.value, text))
 
     def close_when_answered(self, reason: MQRC, text: str) -> None:
-        """End the line, behind the scripts of commands that it runs."""
+        """End the line, behind the scripts of commands that it runs. Harmless when it has ended."""
+        if self.flow.ended:
+            return
         scripts = self.calls.scripts()
         for script in scripts[:1]:
             script.add_done_callback(lambda _: self.close_when_answered(reason, text))
@@ -169,7 +196,7 @@ class Session(asyncio.Protocol):
     def _break(self) -> None:
         """In slices: there may be very many calls."""
         self.replies.drop()
-        self.endpoint.let_go()  # now, and not when the collector comes for this session
+        self.endpoint.let_go()
         self.flow.end()
         self.manager.slices.start(self.calls.end(), _broken)
 

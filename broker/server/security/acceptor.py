@@ -171,6 +171,7 @@ class Acceptor:
             else:
                 await self._loop.connect_accepted_socket(protocol, accepted)
         except OSError as error:
+            error.__traceback__ = None  # of frames of asyncio that hold the error: a circle with the line in it
             accepted.close()
             if tls:
                 self.log.handshake_failed(address, handshake_failure(error))

@@ -7,6 +7,7 @@ verified is answered later, and may be cancelled meanwhile; those behind it wait
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
@@ -63,6 +64,7 @@ class Logins:
 
     def end(self) -> None:
         """The line is gone."""
+        self.proof = None
         self._waiting.clear()
         self._scope.cancel()
 
@@ -116,8 +118,13 @@ class Logins:
             protocol=line.protocol,
             cipher=line.cipher,
             uid=line.uid,
-            unavailable=lambda: self._session.channel_lines.unavailable(self._session, channel),
+            unavailable=partial(self._unavailable, channel),
         )
+
+    def _unavailable(self, channel: str) -> str:
+        """Return why the channel takes this line no more; nothing where the line ends, on which nobody comes in."""
+        session = self._session
+        return "" if session.transport.is_closing() else session.channel_lines.unavailable(session, channel)
 
     def _inherits(self, connecting: Connecting) -> bool:
         """True if it is of the user who has logged in before, by the same channel."""

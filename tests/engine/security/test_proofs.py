@@ -73,12 +73,30 @@ async def test_another_user_and_one_who_comes_too_late_renew_nothing(seconds: fl
     assert proof.over
 
 
+async def test_a_proof_that_nobody_lives_by_is_forgotten_and_the_others_end() -> None:
+    clock = VirtualClock()
+    proofs = Proofs(clock, list[LoginProof]().append)
+    staying = [lodging(clock, bob(clock, 10 + number)) for number in range(100)]
+    for proof, _ in staying:
+        proofs.watch(proof)
+        for _ in range(100):  # programs with certificates that end in a year, which come and go
+            proofs.watch(lodging(clock, bob(clock, 31_536_000))[0])
+    assert len(proofs._ends) < 300
+    for number in range(20):
+        proofs.renew(staying[0][0], bob(clock, 60 + number))
+    for _ in range(115):
+        await clock.advance(1)
+    assert [len(lodger.gone) for _, lodger in staying] == [1] * 100
+    assert staying[0][1].gone[0] >= staying[60][1].gone[0]
+
+
 class BelievesTheTimer(Proofs):
     """A timer ends its proof, be it renewed or not."""
 
     def look(self) -> None:
-        for ends, _, proof in self._ends:
-            if ends <= self._clock.time():
+        for ends, _, found in self._ends:
+            proof = found()
+            if proof is not None and ends <= self._clock.time():
                 proof.login = proof.login._replace(ends=ends)
         super().look()
 
