@@ -9,8 +9,9 @@ Pure: time is given, and what is to happen with the sockets is returned (`PlaceC
    by address, and are never closed for others: together they leave as many places as one address has to the others.
    It takes no more places than it leaves free, so one that has none finds one at once.
 3. A line with TLS shakes hands first: `handshakes` of an address at a time, `handshake_rate` a second after twice as
-   many at once. A line beyond that rate is closed. All addresses together have eight times that rate: then handshakes
-   begin in turns, address by address (`due`, `delay`). So nobody waits for those who came before in greater numbers.
+   many at once. A line beyond that rate is closed. All addresses together have eight times that rate: handshakes
+   beyond it begin in turns, address by address (`due`, `delay`). So nobody waits for those who came before in greater
+   numbers, and lines that are there have their turns in between.
 4. An address of IPv6 is its first 64 bits. It has at most `lines_per_address` lines, with places or without.
 """
 
@@ -29,6 +30,9 @@ TRUSTED_TIMES: Final = 20
 TRUST_SECONDS: Final = 600.0
 BURST_SECONDS: Final = 2.0
 ALL_TIMES: Final = 8
+ALL_AT_ONCE: Final = 4
+"""The most handshakes that begin together: a step of each takes some half a millisecond of the event loop."""
+
 ORIGINS_MAX: Final = 10_000
 _LOOKED_AT: Final = 16
 _ROUNDING: Final = 1e-6
@@ -53,9 +57,9 @@ class Bucket:
         self._level = inf
         self._filled_at = now
 
-    def level(self, rate: float, now: float) -> float:
-        """Return how often it may happen at once."""
-        self._level = min(self._level + (now - self._filled_at) * rate, rate * BURST_SECONDS)
+    def level(self, rate: float, most: float, now: float) -> float:
+        """Return how often it may happen at once, `most` where it has not happened for long."""
+        self._level = min(self._level + (now - self._filled_at) * rate, most)
         self._filled_at = now
         return self._level
 
@@ -150,7 +154,7 @@ class Places:
         begun: list[Place] = []
         full: list[LineOrigin] = []
         least = 1 - _ROUNDING  # after `delay` there is one, or what rounding has left of it
-        while self._queues and self._all.level(self._rate * ALL_TIMES, now) >= least:
+        while self._queues and self._level(now) >= least:
             origin = next(iter(self._queues))
             del self._queues[origin]
             if not origin.queued:
@@ -171,8 +175,12 @@ class Places:
 
     def delay(self, now: float) -> float:
         """Return in how many seconds a handshake is due that waits for the rate; 0 where none does."""
-        rate = self._rate * ALL_TIMES
-        return max(1 - self._all.level(rate, now), 0.0) / rate if self._queues else 0.0
+        missing = 1 - self._level(now) if self._queues else 0.0
+        return missing / (self._rate * ALL_TIMES) if missing > _ROUNDING else 0.0
+
+    def _level(self, now: float) -> float:
+        """Return how many handshakes may begin at once."""
+        return self._all.level(self._rate * ALL_TIMES, ALL_AT_ONCE, now)
 
     def arrive(self, address: str, now: float, *, tls: bool, local: bool) -> tuple[Place | None, PlaceChanges]:
         """A line has come. None for its place: it has to be closed."""
@@ -182,7 +190,8 @@ class Places:
         if origin.lines >= self._limits.lines_per_address:
             return None, changes
         if tls:
-            if origin.bucket.level(self._rate * (TRUSTED_TIMES if trusted else 1), now) < 1:
+            rate = self._rate * (TRUSTED_TIMES if trusted else 1)
+            if origin.bucket.level(rate, rate * BURST_SECONDS, now) < 1:
                 return None, changes
             origin.bucket.take()
         origin.lines += 1

@@ -7,12 +7,14 @@ import ssl
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+from unittest.mock import patch
 
 import pytest
 import trustme
 
 from broker.config import LimitsConfig, ListenerConfig, TlsConfig
 from broker.server import Server
+from broker.server.security import places
 from broker.server.security.entry_policy import EntryPolicy
 from broker.wire import Endpoint, Role, Verb
 from tests.server.conftest import anyio_backend, clock, manager
@@ -88,13 +90,16 @@ def files(tmp_path: Path) -> Files:
 async def listening(
     manager: QueueManager, tls: TlsConfig, limits: LimitsConfig | None = None, **admission: Any
 ) -> AsyncIterator[Server]:
-    """A server with TLS, whose port is `port_of`. Whoever comes in is bob."""
+    """A server with TLS, whose port is `port_of`. Whoever comes in is bob. All handshakes begin at once: time may stand
+    still.
+    """
     async with manager.connect() as owner:
         for reply in await owner.mqsc(LETS_IN_AS_BOB):
             assert reply.ok, reply.text
     admitted = EntryPolicy(tls=tls, can_authenticate=lambda: True, **admission)
-    async with Server(manager, ListenerConfig(port=0), limits or LimitsConfig(), admitted) as server:
-        yield server
+    with patch.object(places, "ALL_AT_ONCE", 10_000):
+        async with Server(manager, ListenerConfig(port=0), limits or LimitsConfig(), admitted) as server:
+            yield server
 
 
 def port_of(server: Server) -> int:
