@@ -22,7 +22,7 @@ import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
     from anyio.abc import Process
 
@@ -87,14 +87,19 @@ class Child:
 
 @asynccontextmanager
 async def child(
-    function: Callable[..., Awaitable[Told]], settings: Mapping[str, str] = NO_SETTINGS, /, **keywords: Any
+    function: Callable[..., Awaitable[Told]],
+    settings: Mapping[str, str] = NO_SETTINGS,
+    /,
+    *,
+    prefix: Sequence[str] = (),
+    **keywords: Any,
 ) -> AsyncIterator[Child]:
     """Run a coroutine function of a module in a process of its own, for as long as the context is entered. `settings`
-    are those variables of its environment that EverMQ reads.
+    are those variables of its environment that EverMQ reads, `prefix` is a command that starts it.
     """
     order = json.dumps([function.__module__, function.__name__, keywords])
     async with await anyio.open_process(
-        [sys.executable, "-m", __name__, order],
+        [*prefix, sys.executable, "-m", __name__, order],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(**settings),

@@ -93,10 +93,16 @@ def token(
     )
 
 
-def token_by_secret(secret: bytes, kid: str | None = "any") -> str:
+def unsigned(header: object, signature: str = "", **changed: Any) -> str:
+    """A token with a header of any kind, which nobody has signed; `changed` are claims."""
+    first = _encoded(json.dumps(header).encode())
+    return f"{first}.{_encoded(json.dumps(claims(**changed)).encode())}.{signature}"
+
+
+def token_by_secret(secret: bytes, kid: str | None = "any", **changed: Any) -> str:
     """A token signed by HS256 with any secret, as a public key, which joserfc would not take for one."""
     header = {"alg": "HS256"} if kid is None else {"alg": "HS256", "kid": kid}
-    signed = f"{_encoded(json.dumps(header).encode())}.{_encoded(json.dumps(claims()).encode())}"
+    signed = f"{_encoded(json.dumps(header).encode())}.{_encoded(json.dumps(claims(**changed)).encode())}"
     return f"{signed}.{_encoded(hmac.digest(secret, signed.encode(), 'sha256'))}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 import sys
 from base64 import urlsafe_b64encode
@@ -18,7 +17,7 @@ from broker.engine.security.token_settings import TokenSettings
 from broker.engine.security.tokens import TOKEN_BYTES_MAX, TokenRefusedError, Tokens, TokenUser
 from broker.testing import VirtualClock, settle
 from broker.testing.clock import NEW_YEAR_2026
-from tests.engine.security.issuer import AUDIENCE, ISSUER, key, key_set, served, token, token_by_secret
+from tests.engine.security.issuer import AUDIENCE, ISSUER, key, key_set, served, token, token_by_secret, unsigned
 from tests.handlers.loops import both_loops
 
 if TYPE_CHECKING:
@@ -134,12 +133,6 @@ async def test_x4_6_a_token_whose_claims_do_not_hold_is_refused(bad: dict[str, A
         assert why in await refused(tokens, token(**bad))
 
 
-def _unsigned(header: object, signature: str = "") -> str:
-    """A token with a header of any kind, and good claims."""
-    first = urlsafe_b64encode(json.dumps(header).encode()).decode().rstrip("=")
-    return f"{first}.{token().split('.')[1]}.{signature}"
-
-
 def _tampered() -> str:
     """A good token for bob whose claims were changed to name another user."""
     head, _, signature = token().split(".")
@@ -159,15 +152,15 @@ PEM = key("rsa-1").as_pem(private=False)  # type: ignore[union-attr]
         (token("ed-1", header={"kid": None}), "its key None is none"),  # there are two that fit
         (token("ed-1", header={"crit": ["exp"]}), "crit"),
         (token("rsa-1", "RS512"), "its algorithm is 'RS512'"),
-        (_unsigned({"alg": "none", "kid": "ed-1"}), "its algorithm is 'none'"),
-        (_unsigned({"alg": "None", "kid": "ed-1"}), "its algorithm is 'None'"),
-        (_unsigned({"alg": ["EdDSA"], "kid": "ed-1"}), "its algorithm is ['EdDSA']"),
-        (_unsigned({"kid": "ed-1"}), "its algorithm is None"),
-        (_unsigned([]), "no JSON web token"),
-        (_unsigned({"alg": "EdDSA", "kid": "ed-1"}), "not signed"),
-        (_unsigned({"alg": "EdDSA", "kid": "ed-1"}, "AAAA"), "not signed"),
-        (_unsigned({"alg": "ES256", "kid": "ec-1"}, "A" * 86), "not signed"),
-        (_unsigned({"alg": "RS256", "kid": "rsa-1"}, "!"), "not signed"),
+        (unsigned({"alg": "none", "kid": "ed-1"}), "its algorithm is 'none'"),
+        (unsigned({"alg": "None", "kid": "ed-1"}), "its algorithm is 'None'"),
+        (unsigned({"alg": ["EdDSA"], "kid": "ed-1"}), "its algorithm is ['EdDSA']"),
+        (unsigned({"kid": "ed-1"}), "its algorithm is None"),
+        (unsigned([]), "no JSON web token"),
+        (unsigned({"alg": "EdDSA", "kid": "ed-1"}), "not signed"),
+        (unsigned({"alg": "EdDSA", "kid": "ed-1"}, "AAAA"), "not signed"),
+        (unsigned({"alg": "ES256", "kid": "ec-1"}, "A" * 86), "not signed"),
+        (unsigned({"alg": "RS256", "kid": "rsa-1"}, "!"), "not signed"),
         (token_by_secret(PEM), "its algorithm is 'HS256'"),
         (_tampered(), "not signed"),
         (token() + ".more", "not signed"),

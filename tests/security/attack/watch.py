@@ -1,0 +1,43 @@
+"""The daemon's process while it is attacked: its memory, and how much of a processor it takes."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import anyio
+
+from broker.benchmarks.daemon import resident_mib
+
+_EVERY_SECONDS: Final = 0.25
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+class Sample(NamedTuple):
+    """The process at a moment of the monotonic clock, in seconds: its memory in MiB, and the seconds of a processor
+    that it has taken so far, in all and by its event loop.
+    """
+
+    at: float
+    mib: float
+    seconds: float
+    loop_seconds: float
+
+
+async def watch(pid: int, samples: list[Sample]) -> None:
+    """Look at a process again and again, until cancelled."""
+    while True:
+        process = Path(f"/proc/{pid}")
+        try:
+            all_seconds, loop_seconds = _seconds(process / "stat"), _seconds(process / "task" / str(pid) / "stat")
+            samples.append(Sample(time.monotonic(), resident_mib(pid), all_seconds, loop_seconds))
+        except OSError:
+            return  # it has ended: others see that
+        await anyio.sleep(_EVERY_SECONDS)
+
+
+def _seconds(stat: Path) -> float:
+    fields = stat.read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
