@@ -73,7 +73,7 @@ class MemoryReserve:
         self.contended = True
 
     def forget(self, go_on: Callable[[], None]) -> None:
-        """Who waits is gone."""
+        """Call this no more: its line has ended."""
         self._lines.pop(go_on, None)
 
     def wake(self) -> None:

@@ -50,7 +50,7 @@ async def judged(attack: Attack, folder: Path) -> Verdict:
             daemon(folder, definitions, Path(data) / "data", settings) as server,
         ):
             seen = await watched(attack, server.url, server.pid, bystander)
-            ended = await _ended(server)
+            ended = await faults_of_stop(server)
     return Verdict(seen=seen, faults=(*_beyond(attack, seen), *seen.complaints, *ended, *_logged(attack, server.log)))
 
 
@@ -61,8 +61,8 @@ def _beyond(attack: Attack, seen: Seen) -> Iterator[str]:
         yield f"the daemon's memory came to {seen.peak_mib:.0f} MiB, the limit is {attack.peak_mib:.0f}"
 
 
-async def _ended(server: Daemon) -> list[str]:
-    """Stop the daemon; how it ended, unless that was in order."""
+async def faults_of_stop(server: Daemon) -> list[str]:
+    """Stop the daemon. Return the way it ended, nothing where that was in order."""
     with suppress(ProcessLookupError):
         server.terminate()
     with anyio.move_on_after(_STOP_SECONDS):

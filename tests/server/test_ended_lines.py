@@ -38,7 +38,7 @@ GET = packed_get_options(GetMessageOptions(options=MQGMO.WAIT, wait_interval=-1)
 
 @pytest.fixture(autouse=True)
 def no_collector() -> Iterator[None]:
-    """What is still there is held by something, or by a circle. Records of the log are not kept: they hold errors."""
+    """Let circles stay, so that what is still there shows. Records of the log are not kept: they hold errors."""
     logging.disable(logging.CRITICAL)
     gc.collect()
     gc.disable()

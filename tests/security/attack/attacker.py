@@ -39,7 +39,7 @@ _WRONG_MAX: Final = 20
 
 
 class Attacker:
-    """What the attacker knows and has seen: `seen` counts, `wrong` is what must not have come of it."""
+    """The attacker: `seen` counts what it has met with, `wrong` are the things that must not have come of it."""
 
     def __init__(self, ca: str, forged: dict[str, str]) -> None:
         self.server = ADDRESSES["server"]

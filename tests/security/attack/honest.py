@@ -36,8 +36,8 @@ PATIENCE_SECONDS: Final = 30.0
 """So long the last messages may take."""
 
 LOGIN_KINDS: Final = ("remembered", "other", "attacked", "token")
-"""Who logs in: a user whose password is known since its last login; one that is new, of whom the attacker knows
-nothing; one that is new, whose password the attacker tries; and one with a token.
+"""The kinds of those who log in: a user whose password is known since its last login; one that is new, of whom the
+attacker knows nothing; one that is new, whose password the attacker tries; and one with a token.
 """
 
 
@@ -92,7 +92,7 @@ class Ledger:
         self.logins: list[LoggedIn] = []
 
     def complaints(self) -> Iterator[str]:
-        """What must not be: a message that was lost, doubled or changed, a login that failed."""
+        """Yield the things that must not be: a message lost, doubled or changed, a login that failed."""
         lost = [number for number in range(self.acknowledged) if not self.times[number]]
         doubled = [number for number, times in self.times.items() if times > 1]
         for what, numbers in (("lost", lost), ("doubled", doubled)):

@@ -25,7 +25,7 @@ LINES_MAX: Final = 10
 
 MIB_MAX: Final = 300.0
 _SETTLING_SECONDS: Final = 0.5
-"""What begins so shortly behind an attack counts for neither."""
+"""A message or login that begins so shortly behind an attack counts for neither."""
 
 _SHOWN: Final = 20
 _LINE: Final = re.compile(r"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z [A-Z]+ \S+ (?P<text>.*)")
@@ -43,7 +43,7 @@ class Phase(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """How long others have waited in phases of one name, and what the daemon took meanwhile. `times` are those of the
+    """The times that others waited in phases of one name, and what the daemon took meanwhile. `times` are those of the
     quiet before and after: the median of the ratios of the 99th percentiles, so that what else goes on on the machine
     for a while does not tell.
     """
@@ -124,7 +124,7 @@ class Report:
         )  # fmt: skip
 
     def _messages(self, *phases: Phase) -> list[float]:
-        """How long the messages of these phases took, but for those beside a login of the same host."""
+        """Return the times of the messages of these phases, but for those beside a login of the same host."""
         return [each.ms for each in self.handled if not each.beside_login and _within(each.due, phases)]
 
     def _share(self, phases: Iterable[Phase], seconds: Callable[[Sample], float]) -> float:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +15,7 @@ import anyio
 
 from broker import connect
 from broker.benchmarks.child import child
-from tests.hostile.verdict import unexplained
+from tests.hostile.verdict import faults_of_stop, unexplained
 from tests.security.attack.attacker import attack
 from tests.security.attack.honest import Handled, LoggedIn, work
 from tests.security.attack.insiders import trusted_half_open, trusted_handshakes, verbs
@@ -56,7 +55,7 @@ _MEMORY: Final = Path("/dev/shm")
 _ROUND_SECONDS: Final = 10.0
 """An attack lasts about so long; then comes the next one, and later it comes again."""
 
-_STOP_SECONDS: Final = 30.0
+_RELOAD_SECONDS: Final = 30.0
 _DISPLAYED: Final = (
     "DISPLAY QMGR ALL", "DISPLAY USER(*) ALL", "DISPLAY AUTHREC ALL", "DISPLAY CHLAUTH(*) ALL",
     "DISPLAY AUTHINFO(*) ALL", "DISPLAY CHANNEL(*) ALL", "DISPLAY PROCESS(*) ALL", "DISPLAY QUEUE(*) ALL",
@@ -116,7 +115,7 @@ async def run(folder: Path, chosen: Chosen) -> Report:
                 wrong += told["complaints"]
                 tasks.cancel_scope.cancel()
             wrong += _differences(before, await _displayed(scene))
-            wrong += await _ended(scene)
+            wrong += await faults_of_stop(at.daemon)
             log = at.daemon.log
     (folder / LOG).write_text("".join(log), "utf-8")
     wrong += [f"in its log: {record.strip()}" for record in unexplained(log, ())]
@@ -143,9 +142,8 @@ async def _reload(daemon: Daemon) -> None:
     """Have the certificates loaded again."""
     number = sum("certificate reloaded" in line for line in daemon.log)
     os.kill(daemon.pid, signal.SIGHUP)
-    with anyio.fail_after(_STOP_SECONDS):
-        while sum("certificate reloaded" in line for line in daemon.log) == number:  # noqa: ASYNC110  # by its process
-            await anyio.sleep(0.01)
+    with anyio.fail_after(_RELOAD_SECONDS):
+        await daemon.logged("certificate reloaded", number=number + 1)
 
 
 async def _displayed(scene: AttackScene) -> dict[str, Any]:
@@ -167,15 +165,3 @@ def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         for name in sorted({*before, *after})
         if before.get(name) != after.get(name)
     ]
-
-
-async def _ended(scene: AttackScene) -> list[str]:
-    """Stop the daemon; how it ended, unless that was in order."""
-    daemon = scene.at.daemon
-    with suppress(ProcessLookupError):
-        daemon.terminate()
-    with anyio.move_on_after(_STOP_SECONDS):
-        code = await daemon.ended()
-        return [f"the daemon has ended with {code}"] if code else []
-    await daemon.end()
-    return [f"the daemon did not stop within {_STOP_SECONDS:g} s"]

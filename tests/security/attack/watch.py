@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import anyio
 
-from broker.benchmarks.daemon import resident_mib
+from broker.benchmarks.daemon import processor_seconds, resident_mib
 
 _EVERY_SECONDS: Final = 0.25
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -29,15 +29,13 @@ class Sample(NamedTuple):
 async def watch(pid: int, samples: list[Sample]) -> None:
     """Look at a process again and again, until cancelled."""
     while True:
-        process = Path(f"/proc/{pid}")
         try:
-            all_seconds, loop_seconds = _seconds(process / "stat"), _seconds(process / "task" / str(pid) / "stat")
-            samples.append(Sample(time.monotonic(), resident_mib(pid), all_seconds, loop_seconds))
+            samples.append(Sample(time.monotonic(), resident_mib(pid), processor_seconds(pid), _loop_seconds(pid)))
         except OSError:
             return  # it has ended: others see that
         await anyio.sleep(_EVERY_SECONDS)
 
 
-def _seconds(stat: Path) -> float:
-    fields = stat.read_text().rpartition(")")[2].split()
+def _loop_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/task/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
