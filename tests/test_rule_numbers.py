@@ -13,10 +13,11 @@ How rules are cited in comments, in docstrings and in what a test says when it f
 | handlers rule 2.5, H2.3 (a case) | `docs/rules/handlers.md` |
 | queue-sharing 9.4, queue-sharing rule 10.2.2, queue-sharing trap 4, Q3.1 (a case) | `docs/rules/queue-sharing.md` |
 | security 5.2, security rule 5.2, X5.2 (a case) | `docs/rules/security.md` |
+| O3.1 (a case) | `docs/rules/operations.md` |
 | L8 (how commands are written; also at the beginning of a test's id) | `docs/reference/commands.md` |
 
 The name of a test begins with what it tells, dots and hyphens as underscores: `test_t6_1_`, `test_s3_trap_b_`,
-`test_s3_trap_b_and_t15_3_`, `test_h2_3_`, `test_x5_2_`, `test_table_5_2_`, `test_s_12_` (not `test_s12_`, a scenario), `test_c4_`, `test_rule_7_` (of
+`test_s3_trap_b_and_t15_3_`, `test_h2_3_`, `test_o3_1_`, `test_x5_2_`, `test_table_5_2_`, `test_s_12_` (not `test_s12_`, a scenario), `test_c4_`, `test_rule_7_` (of
 the journal), `test_s3_1_` (Q3.1, of queue sharing: with two numbers), `test_trap_4_`. "Rule 7", "section 5" and other numbers of no page are not cited. A new rule takes a number that is free, on
 the page where it belongs.
 """  # noqa: E501
@@ -131,6 +132,7 @@ def test_nothing_speaks_of_a_book_that_is_not_there() -> None:
         ("def test_h12_4_and_h2_14_each(): ...", ["H12.4", "H2.14"]),
         ("def test_s3_1_and_s10_2_each(): ...", ["Q10.2", "Q3.1"]),
         ("def test_x5_1_and_x10_3_each(): ...", ["X10.3", "X5.1"]),
+        ("def test_o3_1_and_o3_2_each(): ...", ["O3.1", "O3.2"]),
         ("def test_trap_4_it(): ...", ["queue-sharing trap 4"]),
         ("def test_s_12_each(): ...", ["S-12"]),
         ("def test_r_7_and_c2_only(): ...", ["C2", "R-7"]),

@@ -31,6 +31,7 @@ EXAMPLES: Final = "test_rule_numbers.py"
 PAGES: Final = (
     "rules/semantics.md", "rules/triggers.md", "reference/commands.md", "explanation/durability.md", "rules/log.md",
     "rules/claims.md", "rules/handlers.md", "rules/queue-sharing.md", "rules/security.md",
+    "rules/operations.md",
 )  # fmt: skip
 """The pages that have numbers."""
 
@@ -128,11 +129,11 @@ _NOWHERE: Final = re.compile(
     r"\b(?:rules?|sections?) [A-Z]?\d[\d.]*",
     re.IGNORECASE,
 )
-_LETTERED: Final = re.compile(r"\b(?:[HQTX]\d+\.\d+|[BKLS]\d{1,2}|[RS]-\d{1,2})\b")
+_LETTERED: Final = re.compile(r"\b(?:[HOQTX]\d+\.\d+|[BKLS]\d{1,2}|[RS]-\d{1,2})\b")
 _OF_TRIGGERS: Final = re.compile(r"\b[CE]\d{1,2}\b")
 _LABEL: Final = re.compile(r"L\d{1,2}\b")
 _IN_NAME: Final = re.compile(
-    r"(?:and_)?(?:(?P<kind>[hstx])(?P<section>\d+)_(?P<case>\d+)|trap_(?P<sharing_trap>\d+)|(?P<letter>[a-z])(?P<dash>_?)(?P<number>\d+)"
+    r"(?:and_)?(?:(?P<kind>[hostx])(?P<section>\d+)_(?P<case>\d+)|trap_(?P<sharing_trap>\d+)|(?P<letter>[a-z])(?P<dash>_?)(?P<number>\d+)"
     r"|rule_(?P<rule>\d+)|log_case_(?P<log_case>\d+)|table_(?P<table>\d+(?:_\d+)?))"
     r"(?P<part>_segmented_variant|_(?:trap|variant)(?:_[a-z](?=_))?)?_"
 )
@@ -159,8 +160,8 @@ def cited_in_page(text: str) -> list[str]:
 
 
 def cited_by_letter(text: str, *, triggers: bool) -> list[str]:
-    """The numbers that a comment or a docstring cites by a letter: T6.1, H2.3, Q3.1, X5.1, S3, B9, K7, L8, R-6, S-12;
-    C4 and E3 where it is about triggers.
+    """The numbers that a comment or a docstring cites by a letter: T6.1, H2.3, O3.1, Q3.1, X5.1, S3, B9, K7, L8, R-6,
+    S-12; C4 and E3 where it is about triggers.
     """
     text = _IN_WORDS.sub("", text)  # invariant L3 is not L3
     return _LETTERED.findall(text) + (_OF_TRIGGERS.findall(text) if triggers else [])
@@ -168,8 +169,8 @@ def cited_by_letter(text: str, *, triggers: bool) -> list[str]:
 
 def cited_by_name(name: str) -> list[str]:
     """The numbers with which the name of a test begins: `test_t6_1_...`, `test_table_5_2_...`, `test_rule_7_...`,
-    `test_s3_trap_b_and_t15_3_...`, `test_h2_3_...`, `test_x5_1_...`; of queue sharing `test_s3_1_...` (Q3.1) and
-    `test_trap_4_...`.
+    `test_s3_trap_b_and_t15_3_...`, `test_h2_3_...`, `test_o3_1_...`, `test_x5_1_...`; of queue sharing
+    `test_s3_1_...` (Q3.1) and `test_trap_4_...`.
     """
     found = []
     at = len("test_")
@@ -327,6 +328,7 @@ def page() -> str:
     parts += ["## Traps of queue sharing\n", _tests(those(r"queue-sharing trap \d+"), found)]
     parts += ["## Security: rules\n", _files(those(r"security [\d.]+"), found)]
     parts += ["## Cases of security\n", _tests(those(r"X\d+\.\d+"), found)]
+    parts += ["## Cases of operations\n", _tests(those(r"O\d+\.\d+"), found)]
     return "\n".join(parts)
 
 
