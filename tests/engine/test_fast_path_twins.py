@@ -18,6 +18,7 @@ from broker.core.calls import batches
 from broker.core.calls.gets import getting
 from broker.core.calls.puts import handoff, placing
 from broker.core.names.objects import Objects
+from broker.core.queues.counts.queue_counts import QueueCounts
 from broker.mqi import (
     MQGMO,
     MQMF,
@@ -295,6 +296,7 @@ class Programs:
         for name in LOCAL:
             queue = core.objects.queues[name]
             self.seen.append((name, queue.depth, queue.uncommitted, queue.pending_starts, queue.waiters.count))
+            self.seen.append({count: getattr(queue.counts, count) for count in QueueCounts.__slots__})
             if whole:
                 self.seen.append([self._reported(each) for each in await self._browsed(name)])
 

@@ -148,7 +148,7 @@ async def test_a_get_is_answered_in_the_second_turn_of_the_loop_with_few_calls(l
         costs.append(await line.cost(Verb.GET, line.hobj, None, GET, None))
         line.taken()
     cost = min(costs)
-    assert (cost.python <= 106, cost.c <= 75, cost.turns) == (True, True, 2), f"{cost}: {' '.join(line.names)}"
+    assert (cost.python <= 106, cost.c <= 76, cost.turns) == (True, True, 2), f"{cost}: {' '.join(line.names)}"
 
 
 @pytest.mark.parametrize(("verb", "options"), [(Verb.PUT, PUT_IN_UNIT), (Verb.GET, GET_IN_UNIT)], ids=["put", "get"])

@@ -55,6 +55,7 @@ def put_run(manager: Manager, unit: Unit, put: Put, bodies: Sequence[bytes], now
         return []
     entries = template.entries(bodies[:count], manager.ids, now)
     queue.place_all(entries, unit, size)
+    queue.counts.put(count, size, now)
     unit.puts += entries
     unit.calls += count
     unit.bytes += size
@@ -95,6 +96,7 @@ def get_run(
         unit.calls += len(entries)
         unit.gets.update(dict.fromkeys(entries, True))
         queue.take_heads(entries, unit)
+        queue.counts.got(entries, now)
         if handle.saves_context:
             handle.position = handle.position._replace(saved_context=context.of(entries[-1]))
         manager.events.got(queue, len(entries), now)

@@ -141,6 +141,7 @@ def delete(objects: Objects, triggers: Triggers, change: Delete) -> None:
         triggers.post()  # who waits for deliveries of it is told
         end_waits(queue.waiters, MQRC.Q_DELETED, objects.effects)
         objects.keep_name_of(queue)
+        objects.keep_counts_of(queue)
 
 
 def _taken_out(objects: Objects, change: Delete) -> LocalQueue | None:
@@ -179,6 +180,7 @@ def _define_shared(objects: Objects, triggers: Triggers, change: Define, tick: f
         _alter_queue(objects, triggers, queue, definition, tick)
     else:
         queue = SharedQueue(definition, change.number, objects.ids, objects.effects)
+        queue.counts = objects.counts_for(name)
         objects.shared_queues[name] = queue
         triggers.define(queue)
     queue.stand_in(objects.structure(str(definition.attributes.get("CFSTRUCT", ""))))
@@ -222,6 +224,7 @@ def _define(objects: Objects, triggers: Triggers, change: Define, tick: float = 
         _alter_queue(objects, triggers, queue, definition, tick)
     elif definition.kind == "QLOCAL":
         queue = LocalQueue(definition, change.number, objects.ids, objects.effects)
+        queue.counts = objects.counts_for(definition.name)
         objects.queues[definition.name] = queue
         triggers.define(queue)
 

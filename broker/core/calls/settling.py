@@ -105,6 +105,7 @@ def put_again(entry: Entry) -> Unit | None:
         return None
     unit = Unit()
     entry.backout_count += 1
+    entry.queue.counts.backed_out += 1
     entry.queue.place(entry, unit)
     unit.puts.append(entry)
     if entry.handling is not None and entry.delayed:

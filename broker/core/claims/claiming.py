@@ -7,7 +7,8 @@ durable, and settled, as a unit of work is.
 
 from __future__ import annotations
 
-from itertools import chain, takewhile
+from itertools import chain, groupby, takewhile
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.calls.gets import dispatch
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 SLICE_LENGTH: Final = 1000
 """Messages that are claimed, or acknowledged, together; a group stays in one slice, however many it has."""
+
+_QUEUE: Final = attrgetter("queue")
 
 GROUP_MAX: Final = 100_000
 """A group of more messages is never claimed as a whole."""
@@ -182,6 +185,9 @@ def settle(manager: Manager, consumer: Consumer, entries: Sequence[Entry], now: 
     if durable:
         consumer.change(**(_claimed(consumer, entries, now) | {"next": consumer.next}))
         consumer.take(entries)
+        for _, claimed in groupby(entries, key=_QUEUE):
+            run = list(claimed)
+            run[0].queue.counts.got(run, now)
         if manager.events.counting:
             for queue, count in counts(entries).items():
                 manager.events.got(queue, count, now)

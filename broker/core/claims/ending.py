@@ -92,6 +92,7 @@ def released(manager: Manager, consumer: Consumer, ended: Slice, moment: Moment,
         return
     _pass_by(consumer, ended.length)
     for entry in ended.messages:
+        entry.queue.counts.backed_out += 1
         entry.queue.release(entry)
     for queue in counts(ended.messages):
         arriving.arrived(manager, queue, [entry for entry in ended.messages if entry.queue is queue], moment)

@@ -2,31 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Any
 
-BUCKETS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0, 600.0)
-"""Seconds: the upper bounds of the buckets of a `Duration`, but for the last, which has none."""
-
-
-@dataclass(slots=True)
-class Duration:
-    """Seconds that something took: how often, how long in all, and how often up to each bound of `BUCKETS`."""
-
-    count: int = 0
-    sum: float = 0.0
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
-
-    def add(self, seconds: float) -> None:
-        """One more."""
-        self.count += 1
-        self.sum += seconds
-        self.buckets[bisect_left(BUCKETS, seconds)] += 1
-
-    def figures(self) -> dict[str, Any]:
-        """As the status has it."""
-        return {"count": self.count, "sum": self.sum, "buckets": list(self.buckets)}
+from broker.core.queues.counts.duration import Duration
 
 
 @dataclass(slots=True)
@@ -51,12 +30,23 @@ class HandlerCounts:
     dead_lettered: int = 0
     held: int = 0
     empty: int = 0
+    dead_letters: dict[str, int] = field(default_factory=dict)
+    """Those that were dead-lettered, by what their last attempt came to."""
     last_error: str = ""
     last_error_at: float = 0.0
     waited: Duration = field(default_factory=Duration)
     ran: Duration = field(default_factory=Duration)
 
+    def bury(self, why: str) -> None:
+        """A message has become a dead letter."""
+        self.dead_lettered += 1
+        self.dead_letters[why] = self.dead_letters.get(why, 0) + 1
+
     def figures(self) -> dict[str, Any]:
         """As the status has them."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return values | {"waited": self.waited.figures(), "ran": self.ran.figures()}
+        return values | {
+            "dead_letters": dict(self.dead_letters),
+            "waited": self.waited.figures(),
+            "ran": self.ran.figures(),
+        }

@@ -74,16 +74,17 @@ class Deliveries:
             worker = self._workers[hconn] = DeliveryWorker(hconn)
         service = self._services.get(queue)
         if service is None:
-            service = self._services[queue] = Service(queue, options, self._counts_of(queue, options))
+            service = self._services[queue] = Service(queue, options, self.counts_of(queue.name, options.handler))
         service.options = options
-        service.counts = self._counts_of(queue, options)
+        service.counts = self.counts_of(queue.name, options.handler)
         service.workers[worker] = service.workers.get(worker, 0) + 1
         self._last_service += 1
         worker.services[self._last_service] = service
         return self._last_service, service.put_in_order()
 
-    def _counts_of(self, queue: LocalQueue, options: ServiceOptions) -> HandlerCounts:
-        return self._counts.setdefault((queue.name, options.handler), HandlerCounts())
+    def counts_of(self, q_name: str, handler: str) -> HandlerCounts:
+        """The counts of a queue under a handler, whether anybody serves it or not."""
+        return self._counts.setdefault((q_name, handler), HandlerCounts())
 
     def stop_serving(self, hconn: Hconn, number: int) -> list[WaitingTaker]:
         """A connection takes no more from a queue: who waited for that. Raises HOBJ_ERROR (2019)."""

@@ -170,7 +170,7 @@ def charge_marked(marked: Sequence[tuple[Entry, bool]], now: float) -> Rows:
 def bury_again(manager: Manager, entry: Entry, moment: Moment) -> Ending:
     """A message that is held for the dead-letter queue is tried once more (handlers rule 7.3)."""
     unit = Unit()
-    entry.queue.take(entry, unit)
+    entry.queue.take(entry, unit, moment.wall)
     unit.gets[entry] = True
     ending = Ending(None)
     part(manager, ending, [], [entry], moment, unit)
@@ -205,6 +205,11 @@ def settled(manager: Manager, ending: Ending, step: Step, moment: Moment, *, und
     delivery, entries = ending.delivery, step.entries
     if delivery is not None:
         _count(delivery, step, undone=undone)
+    if step.fate is Fate.DEAD and not undone:
+        for entry in entries:
+            record = failure_of(entry)
+            own = None if delivery is None else delivery.service.counts
+            (own or manager.deliveries.counts_of(entry.queue.name, record.handler)).bury(record.why)
     if step.fate is Fate.RETURNED and not entries[0].queue.deleted:
         manager.triggers.again(entries[0].queue, len(entries))
     late = [each for each in entries if each.state == AVAILABLE and each.expired(moment.wall)]
@@ -228,8 +233,6 @@ def _count(delivery: Delivery, step: Step, *, undone: bool) -> None:
         if refusals:
             for entry in step.entries:
                 refusals.pop(entry.key, None)
-    elif step.fate is Fate.DEAD and not undone:
-        counts.dead_lettered += number
 
 
 # The steps

@@ -277,7 +277,7 @@ class _Choice:
             delivery.order_value = service.order.value(delivery.entries[0])
             service.order.hold(delivery.order_value)
         for entry in delivery.entries:
-            queue.take(entry, unit)
+            queue.take(entry, unit, moment.wall)
             unit.gets[entry] = True
             if reports.asked(entry, reports.COD):
                 unit.confirm(entry, reports.COD)

@@ -6,11 +6,12 @@ How they come, change and go is in `broker.core.calls.defining`; how they are op
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.core.names.resolution import check_options, conventional, resolve
 from broker.core.names.routes import Route
 from broker.core.names.sharing_group import TRANSMISSION_QUEUE
+from broker.core.queues.counts.queue_counts import QueueCounts
 from broker.core.queues.structure import Structure
 from broker.core.security.authority import Authority, GroupAuthority
 from broker.mqi.constants.objects import MQOT
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 _QUEUE = MQOT.Q.value
 _OUTPUT = MQOO.OUTPUT.value
+
+COUNTS_KEPT_MAX: Final = 10_000
+"""Of so many deleted queues the counts are kept."""
 
 
 class Objects:
@@ -61,6 +65,7 @@ class Objects:
         self.effects = effects
         self._known_routes: dict[tuple[str, str], Route] = {}  # of MQPUT1s, by the names of MQOD
         self._known_at = 0  # `changes` when they were found
+        self._counts: dict[str, QueueCounts] = {}  # of deleted queues that may be defined again, the latest last
         self._leaving: dict[str, LocalQueue] = {}  # deleted dynamic queues that are still open or have open units
 
     @property
@@ -197,6 +202,18 @@ class Objects:
         """The definition of the model queue of that name; None when there is none."""
         found = self.definitions.get(("QUEUE", name))
         return found if found is not None and found.kind == "QMODEL" else None
+
+    def keep_counts_of(self, queue: LocalQueue) -> None:
+        """A queue was deleted: one that gets its name goes on with its counts, unless very many are deleted before."""
+        if not queue.temporary:
+            self._counts[queue.name] = queue.counts
+            if len(self._counts) > COUNTS_KEPT_MAX:
+                del self._counts[next(iter(self._counts))]
+
+    def counts_for(self, q_name: str) -> QueueCounts:
+        """The counts for a new queue: those of the last one of its name, if it was deleted."""
+        left = self._counts.pop(q_name, None)
+        return QueueCounts() if left is None else left.begin_again()
 
     def keep_name_of(self, queue: LocalQueue) -> None:
         """A queue was deleted: while it is open or units of work on it are unfinished, no dynamic queue takes its

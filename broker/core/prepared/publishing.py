@@ -216,6 +216,7 @@ class Publishing:
                 continue
             appearing.sort(key=_key)
             queue.publish(appearing)
+            queue.counts.put(len(appearing), sum([entry.length for entry in appearing]), moment.wall)
             manager.events.published(queue, len(appearing), moment.wall)
         for queue, appearing in found.items():
             if not queue.deleted:

@@ -183,6 +183,7 @@ class Staging:
         try:
             prepared = putting.prepare(manager, Put(piece.hconn, handle, route, md, pmo, row[13], row[12]), now)
         except MQError as error:
+            route.queue.counts.refuse(int(error.reason))
             manager.events.refused(route.queue, route.first.name, int(error.reason), piece.hconn, now)
             if error.reason == _Q_FULL:
                 raise self._full(route.queue, sum(each[0] == row[0] for each in piece.messages)) from None
@@ -293,6 +294,7 @@ class Staging:
             return
         expiring.expire(self._manager, queue, now)
         if queue.room() < count:
+            queue.counts.refuse(_Q_FULL)
             self._manager.events.refused(queue, queue.name, _Q_FULL, self._piece.hconn, now)
             raise self._full(queue, count)
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from broker.core.identifiers import Identifiers
     from broker.core.message.entry import Entry
     from broker.core.names.definitions import Definition
+    from broker.core.queues.counts.queue_counts import QueueCounts
     from broker.core.queues.handles import Handle
     from broker.core.queues.keys import Keys
     from broker.core.queues.unit import Unit
@@ -35,6 +36,7 @@ class MessageQueue(Protocol):
     depth: int
     pending_starts: int
     keys: Keys | None
+    counts: QueueCounts
     last_triggered: float | None
     switched_off: bool
     switch_offs: int
@@ -93,8 +95,8 @@ class MessageQueue(Protocol):
     def withdraw(self, entry: Entry) -> None:
         """The put is backed out."""
 
-    def take(self, entry: Entry, unit: Unit) -> None:
-        """A destructive get: nobody sees the message, and it no longer counts."""
+    def take(self, entry: Entry, unit: Unit, now: float = 0.0) -> None:
+        """A destructive get: nobody sees the message, and it no longer counts. `now` is 0 where no program gets it."""
 
     def remove(self, entry: Entry) -> None:
         """The get is committed: the message is gone."""

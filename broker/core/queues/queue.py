@@ -11,6 +11,7 @@ for those PUT_PENDING that will be DELAYED; `uncommitted` counts PUT_PENDING and
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from broker.core.message.entry import (
@@ -28,12 +29,13 @@ from broker.core.message.entry import (
     Entry,
     order_key,
 )
+from broker.core.message.put_time import put_at
 from broker.core.queues.browse_marks import BrowseMarks
+from broker.core.queues.counts.duration import BOUNDS
+from broker.core.queues.counts.queue_counts import QueueCounts
 from broker.core.queues.queue_attributes import LocalQueueAttributes
 from broker.core.queues.shelf.shelf import Shelf
 from broker.core.queues.waiters import Waiters
-from broker.mqi.errors import MQError
-from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -79,26 +81,7 @@ class LocalQueue(LocalQueueAttributes):
         self.switch_offs = 0  # how often that has happened since the start
         self.unwritten_switch_off = False  # the store does not know of the last time
         self.keys: Keys | None = None  # of puts that had one
-
-    # What its attributes mean for a message that is put
-
-    def room(self) -> int:
-        """Return the number of messages for which it has room: 0 or less when it is full, or MAXDEPTH was lowered."""
-        return self.max_depth - self.depth
-
-    def check_room(self) -> None:
-        """Raise Q_FULL (2053)."""
-        if self.room() <= 0:
-            raise self.full()
-
-    def full(self) -> MQError:
-        """Q_FULL (2053) for what it has no room for."""
-        return MQError(MQRC.Q_FULL, f"{self.name} holds {self.depth} messages, its MAXDEPTH is {self.max_depth}")
-
-    def check_deleted(self) -> None:
-        """Raise Q_DELETED (2052)."""
-        if self.deleted:
-            raise MQError(MQRC.Q_DELETED, f"{self.name} is being deleted")
+        self.counts = QueueCounts()
 
     # Where entries come from and go to
 
@@ -137,14 +120,23 @@ class LocalQueue(LocalQueueAttributes):
         """The put is backed out."""
         assert entry.state == PUT_PENDING
         self.uncommitted -= 1
-        if entry.delayed:
-            self.depth -= 1
-        else:
-            self._count(entry, -1)
+        self.depth -= 1
+        if not entry.delayed:
+            self.depths[entry.key >> ID_BITS] -= 1
         self._forget(entry)
 
-    def take(self, entry: Entry, unit: Unit) -> None:
-        """A destructive get: nobody sees the message, and it no longer counts."""
+    def take(self, entry: Entry, unit: Unit, now: float = 0.0) -> None:
+        """A destructive get: nobody sees the message, and it no longer counts. `now` is 0 where no program gets it."""
+        if now:  # as `QueueCounts.got` has it, without a call
+            counts = self.counts
+            counts.gets += 1
+            counts.get_bytes += entry.length
+            counts.last_get = now
+            if put := put_at(entry.packed_md):
+                waited = counts.waited or counts.waits()
+                seconds = now - put if now > put else 0.0
+                waited.sum += seconds
+                waited.buckets[bisect_left(BOUNDS, seconds)] += 1
         self._hide(entry)
         if entry.marks is not None:
             self.browse_marks.drop_on(entry)  # for good, even if the get is backed out
@@ -174,12 +166,14 @@ class LocalQueue(LocalQueueAttributes):
     def reinstate(self, entry: Entry) -> None:
         """The get is undone: the message is back at its own place."""
         assert entry.state == GET_PENDING
+        self.counts.backed_out += 1
         self.uncommitted -= 1
         self._count(entry, 1)
         self._show_again(entry)
 
     def discard(self, entry: Entry) -> None:
         """An available message goes, outside any unit of work: it is expired."""
+        self.counts.expired += 1
         self._hide(entry)
         self.browse_marks.drop_on(entry)
         self._count(entry, -1)
@@ -293,6 +287,7 @@ class LocalQueue(LocalQueueAttributes):
         not for triggers.
         """
         if entry.state == GET_PENDING:
+            self.counts.backed_out += 1
             self.depth += 1
         else:
             assert entry.state == PUT_PENDING
@@ -358,9 +353,7 @@ class LocalQueue(LocalQueueAttributes):
 
     @property
     def message_count(self) -> int:
-        """The number of messages that somebody may be given now, or when a unit of work ends: not the damaged, the
-        claimed and the delayed ones.
-        """
+        """The number of messages that can be got now, or when a unit of work ends: not damaged, claimed, delayed."""
         shelf = self.shelf
         delayed = sum(key not in shelf.damaged for key in shelf.delayed) if shelf.damaged else len(shelf.delayed)
         return len(shelf.entries) - len(shelf.damaged) - self.claimed - delayed
@@ -392,7 +385,4 @@ class LocalQueue(LocalQueueAttributes):
         assert self.bytes == self.prepared_bytes + sum(entry.length for entry in entries)
         assert self.claimed_bytes == sum(entry.length for entry in entries if entry.state == CLAIMED)
         if not self.get_inhibited:
-            for waiter in self.waiters:
-                request = waiter.request
-                starved = [entry.key for entry in shelf.candidates(request) if request.accepts(entry, shelf)]
-                assert not starved, f"{waiter.request} waits beside {starved}"
+            self.waiters.check_served(shelf)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from broker.core.message.entry import MAX_PRIORITY
 from broker.mqi.constants.attribute_values import MQNPM, MQPRT, MQUS
 from broker.mqi.constants.objects import MQQDT
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from broker.core.names.definitions import Definition
@@ -43,7 +45,10 @@ class QueueAttributes:
 
 
 class LocalQueueAttributes(QueueAttributes):
-    """The attributes of a local queue: these and more."""
+    """The attributes of a local queue: these and more, and what they mean for a message that is put."""
+
+    depth: int
+    deleted: bool
 
     def configure(self, definition: Definition) -> None:
         """Take over the attributes of the definition. Positions of queued messages do not change."""
@@ -73,3 +78,21 @@ class LocalQueueAttributes(QueueAttributes):
         if self.fifo:
             return self.default_priority
         return priority if priority < MAX_PRIORITY else MAX_PRIORITY
+
+    def room(self) -> int:
+        """Return the number of messages for which it has room: 0 or less when it is full, or MAXDEPTH was lowered."""
+        return self.max_depth - self.depth
+
+    def check_room(self) -> None:
+        """Raise Q_FULL (2053)."""
+        if self.room() <= 0:
+            raise self.full()
+
+    def full(self) -> MQError:
+        """Q_FULL (2053) for what it has no room for."""
+        return MQError(MQRC.Q_FULL, f"{self.name} holds {self.depth} messages, its MAXDEPTH is {self.max_depth}")
+
+    def check_deleted(self) -> None:
+        """Raise Q_DELETED (2052)."""
+        if self.deleted:
+            raise MQError(MQRC.Q_DELETED, f"{self.name} is being deleted")

@@ -151,7 +151,9 @@ class SharedQueue(LocalQueue):
         self.depth -= 1
         self._leave(entry)
 
-    def take(self, entry: Entry, unit: Unit) -> None:
+    def take(self, entry: Entry, unit: Unit, now: float = 0.0) -> None:
+        if now:
+            self.counts.got((entry,), now)
         self.shelf.hide(entry)
         if entry.marks is not None:
             self.browse_marks.drop_on(entry)
@@ -163,6 +165,7 @@ class SharedQueue(LocalQueue):
         self._leave(entry)
 
     def reinstate(self, entry: Entry) -> None:
+        self.counts.backed_out += 1
         self.depth += 1
         self._leave(entry)
 

@@ -127,6 +127,13 @@ class Waiters:
         assert self.wholes == sum(bool(request.whole) for request in requests)
         assert self.outside == sum(request.syncpoint == NEVER for request in requests)
 
+    def check_served(self, shelf: Shelf) -> None:
+        """Raise AssertionError when a getter waits beside an available message that it would be given. For tests."""
+        for waiter in self:
+            request = waiter.request
+            starved = [entry.key for entry in shelf.candidates(request) if request.accepts(entry, shelf)]
+            assert not starved, f"{request} waits beside {starved}"
+
     def __iter__(self) -> Iterator[Waiter]:
         for each in (self._specific, self._general, self._browsers):
             for table in (*each.tables.values(), *each.wholes.values()):

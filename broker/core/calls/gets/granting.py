@@ -84,7 +84,7 @@ def grant(manager: Manager, handle: Handle, queue: LocalQueue, request: Request,
     for each in entries:
         if each.state == DELAYED:
             postponing.take(manager, each, unit)
-        queue.take(each, unit)
+        queue.take(each, unit, now)
         unit.gets[each] = each is entry
         if reports.asked(each, reports.COD):
             unit.confirm(each, reports.COD)
@@ -160,6 +160,7 @@ def check_calls(unit: Unit, max_calls: int) -> None:
 
 
 def _browse(handle: Handle, queue: LocalQueue, request: Request, entries: list[Entry], reason: int, now: float) -> None:
+    queue.counts.browses += 1
     first, before = entries[0], handle.position
     looks_again = before.browsed_logically and first.key == before.cursor
     begins = request.logical and request.item is None and not looks_again  # a group or message (semantics 6.4)

@@ -114,8 +114,12 @@ def template_of(manager: Manager, put: Put, length: int) -> PutTemplate | None:
 def place(manager: Manager, entries: Sequence[Entry], unit: Unit, moment: Moment) -> None:
     """Let completed messages for one queue join a unit."""
     queue = entries[0].queue
+    counts = queue.counts
+    counts.last_put = moment.wall
     for entry in entries:
         queue.place(entry, unit)
+        counts.puts += 1
+        counts.put_bytes += entry.length
         unit.puts.append(entry)
         if entry.handling is not None:
             queue.delay(entry)
@@ -140,6 +144,7 @@ def _prepared(manager: Manager, put: Put, now: float) -> PreparedPut:
     try:
         prepared = putting.prepare(manager, put, now)
     except MQError as error:
+        queue.counts.refuse(int(error.reason))
         manager.events.refused(queue, put.route.first.name, int(error.reason), put.hconn, now)
         raise
     if last is not None:
