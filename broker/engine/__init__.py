@@ -10,6 +10,7 @@ the Port is a method, and `context` what all parts share. `shared_queues` says w
     claims      consumers, prepared units and sinks
     handlers    trigger starts and deliveries
     admin       commands, the status, backups
+    figures     the figures of all parts for Prometheus: their table, and a scrape of them
 """
 
 from broker.engine.manager import QueueManager as QueueManager

@@ -195,6 +195,9 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
     def status(self) -> Call[dict[str, Any]]:
         return self.call_order.after_own_writes(Call(), self._status)
 
+    def figures(self, queue: str, per: str, names: str, queues_max: int) -> Call[str]:
+        return self.call_order.after_own_writes(Call(), self._figures, (queue, per, names, queues_max))
+
     def backup(self, path: str) -> Call[int]:
         return self.call_order.after_own_writes(ReceivingCall(), self._backup, path)
 
@@ -361,6 +364,10 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
 
     def _status(self, call: Call[dict[str, Any]]) -> None:
         self.call_order.look(call, slow_calls.status(self), _FIGURES_BYTES * len(self.core.objects.queues))
+
+    def _figures(self, call: Call[str], asked: tuple[str, str, str, int]) -> None:
+        steps, series = slow_calls.figures(self, *asked)
+        self.call_order.look(call, steps, 2 * _FIGURES_BYTES * series)
 
     def _backup(self, call: Call[int], path: str) -> None:
         self.call_order.look(call, slow_calls.backup(self, checks.path(path)))

@@ -79,7 +79,7 @@ class QueueManager:
         self.store = store
         self.random_bits: Callable[[int], int] = randbits
         self._life = Life(f"queue manager {self.name}", self._live, caller())
-        self.conversations = Conversations()
+        self.conversations: Conversations = Conversations()
         self.tags = LocalTags()
         self._stopping = anyio.Event()
         self._error: Exception | None = None  # why it has to stop

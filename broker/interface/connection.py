@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from broker.deprecated import renamed, renamed_argument
+from broker.interface.administration.status import StatusQuestions
 from broker.interface.batches.async_puts import AsyncPuts, AsyncStatus, asynchronous
 from broker.interface.claims.claim_calls import Claims
 from broker.interface.claims.consumer import Consumer
@@ -23,7 +24,6 @@ from broker.interface.properties import with_properties
 from broker.interface.put_extras import put_extras
 from broker.interface.queue import Queue
 from broker.interface.units import UnitOfWork, entered
-from broker.interface.users import AccessQuestions
 from broker.interface.watching import watched
 from broker.mqi.constants.connections import MQSTAT
 from broker.mqi.constants.options import MQGMO, MQPMO
@@ -54,7 +54,7 @@ _PUT_SYNCPOINT: Final = MQPMO.SYNCPOINT.value
 _GET_SYNCPOINT: Final = (MQGMO.SYNCPOINT | MQGMO.SYNCPOINT_IF_PERSISTENT).value
 
 
-class Connection(AccessQuestions):
+class Connection(StatusQuestions):
     """A connection: `async with manager.connect()` or `async with broker.connect(url)`, or either of them awaited, and
     `close`, in any tasks of one event loop.
 
@@ -195,10 +195,6 @@ class Connection(AccessQuestions):
         if check and replies and not replies[-1].ok:
             raise CommandFailedError(replies)
         return replies
-
-    async def status(self) -> dict[str, Any]:
-        """The state of the queue manager in figures: queues, connections, journal, triggers."""
-        return await answer(self.port.status())
 
     async def explain(
         self,

@@ -291,6 +291,12 @@ class Port(ClaimPort, DeliveryPort):
         """The figures of `evermq status`."""
         return self.forward("status")
 
+    def figures(self, queue: str, per: str, names: str, queues_max: int) -> Call[str]:
+        """The figures of these queues and of the queue manager, as text for Prometheus. OBJECT_NAME_ERROR (2152),
+        OPTIONS_ERROR (2046).
+        """
+        return self.forward("figures", queue, per, names, queues_max)
+
     def explain(
         self, q_name: str, msg_id: bytes | None, correl_id: bytes | None, group_id: bytes | None
     ) -> Call[Explanation]:

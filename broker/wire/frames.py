@@ -119,6 +119,10 @@ class Verb(IntEnum):
     # -> the fields of Access
     EXPLAIN_CONNECT = 71  # user, address; channel, subject and issuer, each or ""; whether without TLS -> as
     # EXPLAIN_OPEN
+    FIGURES = (
+        72  # name of a queue or generic name, whose series ("queue", "none"), whose names ("evermq", "ibmmq"), the
+    )
+    # most queues -> the text for Prometheus
     BROWSE_CUTS = 57  # queue name; arrival numbers: after, last; messages, bytes -> the cuts, as those of PIN
 
     TAKEN = 48  # numbers of GETs, GET_MANYs and TAKEs whose answers have reached the program; conversation 0, call 0

@@ -77,6 +77,7 @@ NUMBER: Final = Result(_single, _only(int))
 SECONDS: Final = Result(_single, _only(float))
 
 _text: Final = _only(str)
+TEXT: Final = Result(_single, _text, len)
 _seconds: Final = _only(float)
 
 

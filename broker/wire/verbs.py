@@ -250,6 +250,13 @@ _WINNERS: Final = Field("winners", pack=claims.packed_winners)
 _QUERY: Final = Field("query", str, "the query", high=_QUERY_MAX, optional=True)
 _PIECE: Final = Field("first", int, "the first index"), _OPTIONS, flag("last", "whether this piece is the last")
 
+_SERIES: Final = (
+    name("queue", "the name of the queue"),
+    Field("per", str, "whose series", high=LABEL_MAX),
+    Field("names", str, "whose names", high=LABEL_MAX),
+    Field("queues_max", int, "the most queues"),
+)
+
 _SERVICE: Final = Field("service", int, "the service")
 _TAKER: Final = integer("taker", "the conversation")
 _DELIVERY: Final = Field("delivery", int, "the delivery")
@@ -310,6 +317,7 @@ ROWS: Final = (
     VerbRow(Verb.SET, "set", (HANDLE, _SETTINGS), NUMBER, _OF_HANDLE),
     VerbRow(Verb.MQSC, "mqsc", (_CHECK, _SCRIPT), results.REPLIES, _COMMANDS),
     VerbRow(Verb.STATUS, "status", (), results.FIGURES, _SHOWN),
+    VerbRow(Verb.FIGURES, "figures", _SERIES, results.TEXT, _SHOWN, VerbKind.READ),
     VerbRow(Verb.TRIGGER_PENDING, "trigger_pending", (), results.PENDING, _PENDING),
     VerbRow(
         Verb.TRIGGER_WAIT, "trigger_wait", (integer("posts", "the number of posts"),), NUMBER, _CONNECT, VerbKind.WAIT

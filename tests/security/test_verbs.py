@@ -78,6 +78,7 @@ CASES: dict[Verb, Case] = {
     Verb.OPEN: Case(lambda p, *_: answer(p.open(ObjectDescriptor(object_name="Q"), MQOO.OUTPUT)), of_q(Right.PUT)),
     Verb.MQSC: Case(lambda p, *_: answer(p.mqsc("DISPLAY QMGR")), {MANAGER: Right.DSP}),
     Verb.STATUS: Case(lambda p, *_: answer(p.status()), {MANAGER: Right.DSP}),
+    Verb.FIGURES: Case(lambda p, *_: answer(p.figures("*", "queue", "evermq", 9)), {MANAGER: Right.DSP}),
     Verb.TRIGGER_TAKE: Case(lambda p, *_: answer(p.trigger_take("Q", 1)), of_q(Right.GET), pending),
     Verb.TRIGGER_SWEEP: Case(lambda p, *_: answer(p.trigger_sweep()), {MANAGER: Right.CTRL}),
     Verb.EXPLAIN: Case(lambda p, *_: answer(p.explain("Q", None, None, None)), of_q(Right.DSP)),

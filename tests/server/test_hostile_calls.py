@@ -71,6 +71,7 @@ class Chaos:
             Verb.SET: lambda: (self._handle(), [[pick([9, 10, 24, 29, 2023, 1]), pick([0, 1, 5, -1, "x", ""])]]),
             Verb.MQSC: lambda: (pick(["DISPLAY QLOCAL(*)", "ALTER QLOCAL(Q) GET(ENABLED)", "(", "\0", "é" * 9]),),
             Verb.STATUS: tuple,
+            Verb.FIGURES: lambda: (pick(["*", *NAMES]), pick(["queue", "none", ""]), "evermq", pick([0, 5, -1, 2**40])),
             Verb.BACKUP: lambda: (pick(["", "relative", 5, None, "\0", "/dev/null", "/" * 5000]),),
             Verb.TRIGGER_PENDING: tuple,
             Verb.TRIGGER_WAIT: lambda: (pick([0, -1, 5, 2**40]),),

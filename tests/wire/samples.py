@@ -144,6 +144,7 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.AUTHENTICATE: ("authenticate", (CredentialKind.TOKEN.value, b"a.b.c")),
     Verb.EXPLAIN_OPEN: ("explain_open", ("ORDERS", "QM2", 1, "bob", "put,get")),
     Verb.EXPLAIN_CONNECT: ("explain_connect", ("bob", "192.0.2.7", "APP", "CN=bob", "", False)),
+    Verb.FIGURES: ("figures", ("ORDERS.*", "queue", "evermq", 2000)),
 }
 """The calls of a port but for PUT_MANY, by verb: the method and its arguments, in the order of the frame."""
 
@@ -213,6 +214,7 @@ RESULTS: dict[Verb, Any] = {
     Verb.AUTHENTICATE: 3600.0,
     Verb.EXPLAIN_OPEN: REFUSED,
     Verb.EXPLAIN_CONNECT: Access(allowed=True, user="bob", steps=()),
+    Verb.FIGURES: "# TYPE evermq_units_of_work gauge\nevermq_units_of_work 3\n",
 }
 """What calls return, by verb."""
 

@@ -54,7 +54,15 @@ FIELDS: dict[Verb, tuple[Any, ...]] = {
 CLAIM_CALLS = tuple(verb for verb in CALLS if Verb.CONSUMER <= verb <= Verb.BROWSE_CUTS)
 HANDLING_CALLS = (Verb.RELEASE_WAITING, Verb.SERVE, Verb.STOP_SERVING, Verb.TAKE, Verb.SETTLE)
 ACCESS_CALLS = (Verb.EXPLAIN_OPEN, Verb.EXPLAIN_CONNECT)
-LATER = (*CLAIM_CALLS, *HANDLING_CALLS, Verb.DELIVERY_CONNECT, Verb.SERIALIZE, Verb.AUTHENTICATE, *ACCESS_CALLS)
+LATER = (
+    *CLAIM_CALLS,
+    *HANDLING_CALLS,
+    Verb.DELIVERY_CONNECT,
+    Verb.SERIALIZE,
+    Verb.AUTHENTICATE,
+    *ACCESS_CALLS,
+    Verb.FIGURES,
+)
 """The calls whose frames stand behind those of the first version."""
 
 CLIENT: list[tuple[Any, ...]] = [
@@ -87,6 +95,7 @@ CLIENT: list[tuple[Any, ...]] = [
     (Verb.CONNECT, 3, 321, *BY_VERB[Verb.CONNECT].items(SECURED)),
     (Verb.AUTHENTICATE, 3, 322, *CALLS[Verb.AUTHENTICATE][1]),
     *((verb, 1, number, *CALLS[verb][1]) for number, verb in enumerate(ACCESS_CALLS, 323)),
+    (Verb.FIGURES, 1, 330, *CALLS[Verb.FIGURES][1]),
 ]
 SERVER: list[tuple[Any, ...]] = [
     WELCOME,
@@ -115,6 +124,7 @@ SERVER: list[tuple[Any, ...]] = [
     (Verb.ANSWER, 3, 321, *fields(Verb.CONNECT, Connected("QM1", 3600.0))),
     (Verb.ANSWER, 3, 322, *fields(Verb.AUTHENTICATE, RESULTS[Verb.AUTHENTICATE])),
     *((Verb.ANSWER, 1, number, *fields(verb, RESULTS[verb])) for number, verb in enumerate(ACCESS_CALLS, 323)),
+    (Verb.ANSWER, 1, 330, *fields(Verb.FIGURES, RESULTS[Verb.FIGURES])),
     (Verb.REFUSED, 0, 0, 2162, "QM1 is stopping"),
 ]
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from broker.core.queues.handles import Handle
     from broker.engine.conversation import Conversation
+    from broker.engine.figures.scrape import Scrape
+    from broker.engine.jobs.jobs import Steps
     from broker.interface.answers import Opened
     from broker.interface.port import Call
     from broker.mqi.structures import ObjectDescriptor
@@ -116,6 +118,27 @@ async def status(conversation: Conversation) -> dict[str, Any]:
     for _ in figures.steps():
         await PAUSE
     return figures.all()
+
+
+def figures(conversation: Conversation, queue: str, per: str, names: str, queues_max: int) -> tuple[Steps[str], int]:
+    """The figures for Prometheus, and the number of queues that may have some. Nobody pays for them who asks for none.
+    Raises OBJECT_NAME_ERROR (2152), OPTIONS_ERROR (2046), NOT_AUTHORIZED (2035).
+    """
+    from broker.engine.figures.scrape import Scrape
+    from broker.engine.figures.selection import checked
+
+    selection = checked(queue, per, names, queues_max, conversation.hconn.caller)
+    conversation.hconn.require_manager(Right.DSP)
+    scrape = Scrape(conversation.manager, selection)
+    return _scraped(conversation, scrape), min(queues_max, len(conversation.core.objects.queues))
+
+
+async def _scraped(conversation: Conversation, scrape: Scrape) -> str:
+    if conversation.context.sharing is not None:
+        await refreshed(conversation.context.sharing)
+    for _ in scrape.steps():
+        await PAUSE
+    return scrape.text()
 
 
 async def backup(conversation: Conversation, path: str) -> int:

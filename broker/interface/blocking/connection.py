@@ -57,6 +57,7 @@ class SyncConnection(Face[Connection]):
     connect = Giving(Connection.connect, _connection)
     mqsc = Blocking(Connection.mqsc)
     status = Blocking(Connection.status)
+    figures = Blocking(Connection.figures)
     explain = Blocking(Connection.explain)
     explain_open = Blocking(Connection.explain_open)
     explain_connect = Blocking(Connection.explain_connect)

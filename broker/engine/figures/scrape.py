@@ -1,0 +1,67 @@
+"""One look at all figures: the values are taken down and written in steps, those of one thing in one step.
+
+Nothing is added up over messages. What is deleted meanwhile has no series.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.engine.figures.exposition import SectionText
+from broker.engine.figures.table import sections
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from broker.core.queues.queue import LocalQueue
+    from broker.engine.figures.scraped import ScrapedManager
+    from broker.engine.figures.selection import FigureSelection
+
+THINGS_A_STEP: Final = 8
+_LOOKS_A_STEP: Final = 500
+
+
+class Scrape:
+    """A scrape of a queue manager. `queues` are those that have series of their own, in the order of their names;
+    `left_out` counts those that would be one too many.
+    """
+
+    def __init__(self, manager: ScrapedManager, selection: FigureSelection) -> None:
+        self.manager = manager
+        self.selection = selection
+        self.queues: list[LocalQueue] = []
+        self.left_out: int = 0
+        self._texts: list[SectionText[Any]] = []
+
+    def steps(self) -> Iterator[None]:
+        """Take down and write everything."""
+        yield from self._choose()
+        clock = self.manager.clock
+        for section in sections(self.selection.names):
+            text: SectionText[Any] = SectionText(section)
+            self._texts.append(text)
+            things = section.things(self)
+            while some := list(islice(things, THINGS_A_STEP)):
+                text.add(some, clock.time())
+                yield
+
+    def text(self) -> str:
+        """Return all that has been written."""
+        return "".join(chain.from_iterable([text.pieces() for text in self._texts]))
+
+    def _choose(self) -> Iterator[None]:
+        """Find the queues that have series of their own."""
+        selection, queues = self.selection, self.manager.core.objects.queues
+        if selection.per == "none":
+            return
+        chosen: list[str] = []
+        for number, name in enumerate(list(queues), 1):
+            queue = queues.get(name)
+            if queue is not None and selection.admits(queue):
+                chosen.append(name)
+            if number % _LOOKS_A_STEP == 0:
+                yield
+        chosen.sort()
+        self.left_out = max(0, len(chosen) - selection.queues_max)
+        self.queues = [queues[name] for name in chosen[: selection.queues_max] if name in queues]

@@ -1,0 +1,55 @@
+"""A queue manager as a scrape sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from broker.clock import Clock
+    from broker.config import Config
+    from broker.core.manager import Manager
+    from broker.core.queues.unit import Unit
+    from broker.storage.store import Store
+
+
+class ScrapedConversations(Protocol):
+    """The connections of programs."""
+
+    def __len__(self) -> int: ...
+
+    def units(self) -> Iterator[Unit]:
+        """The units of work that they have begun and not ended."""
+
+
+class ScrapedBodies(Protocol):
+    """The bodies in memory."""
+
+    @property
+    def bytes(self) -> int: ...
+
+
+class ScrapedManager(Protocol):
+    """A queue manager: what the families read."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def core(self) -> Manager: ...
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def conversations(self) -> ScrapedConversations: ...
+
+    @property
+    def bodies(self) -> ScrapedBodies: ...
