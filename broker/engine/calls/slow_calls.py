@@ -138,7 +138,7 @@ async def _scraped(conversation: Conversation, scrape: Scrape) -> str:
         await refreshed(conversation.context.sharing)
     for _ in scrape.steps():
         await PAUSE
-    return scrape.text()
+    return scrape.text
 
 
 async def backup(conversation: Conversation, path: str) -> int:

@@ -32,23 +32,24 @@ class Scrape:
         self.selection = selection
         self.queues: list[LocalQueue] = []
         self.left_out: int = 0
-        self._texts: list[SectionText[Any]] = []
+        self.text = ""
 
     def steps(self) -> Iterator[None]:
-        """Take down and write everything."""
+        """Take down and write everything: it is `text` then."""
         yield from self._choose()
         clock = self.manager.clock
+        written: list[SectionText[Any]] = []
         for section in sections(self.selection.names):
-            text: SectionText[Any] = SectionText(section)
-            self._texts.append(text)
+            written.append(SectionText(section))
             things = section.things(self)
             while some := list(islice(things, THINGS_A_STEP)):
-                text.add(some, clock.time())
+                written[-1].add(some, clock.time())
                 yield
-
-    def text(self) -> str:
-        """Return all that has been written."""
-        return "".join(chain.from_iterable([text.pieces() for text in self._texts]))
+        text = ""
+        for piece in chain.from_iterable([each.text() for each in written]):
+            text += piece  # where it lies: to join them all would be a step of many milliseconds
+            yield
+        self.text = text
 
     def _choose(self) -> Iterator[None]:
         """Find the queues that have series of their own."""

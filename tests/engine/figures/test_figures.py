@@ -139,7 +139,7 @@ def test_o3_3_the_value_of_a_label_is_escaped() -> None:
     )
     text = SectionText(section)
     text.add([Thing(('a"b\\c\nd',), 5)], 0)
-    assert "".join(text.pieces()) == (
+    assert "".join(text.text()) == (
         '# HELP running One\\nhelp \\\\ for all.\n# TYPE running gauge\nrunning{handler="a\\"b\\\\c\\nd"} 5\n'
     )
 
@@ -157,7 +157,7 @@ def test_a_histogram_is_cumulated_and_a_second_label_stands_behind_the_first() -
     )
     text = SectionText(section)
     text.add([Thing(("Q",), duration), Thing(("R",), None)], 0)
-    found = samples("".join(text.pieces()).replace('h_bucket{queue="Q",le="0.0001"} 0\n', ""))
+    found = samples("".join(text.text()).replace('h_bucket{queue="Q",le="0.0001"} 0\n', ""))
     assert found['h_bucket{queue="Q",le="0.0002"}'] == found['h_bucket{queue="Q",le="100.0"}'] == 2
     assert found['h_bucket{queue="Q",le="+Inf"}'] == found['h_count{queue="Q"}'] == 3
     assert found['h_sum{queue="Q"}'] == pytest.approx(1000.0003)
@@ -176,7 +176,7 @@ async def test_a_queue_that_is_deleted_in_the_course_of_a_scrape_has_no_series()
         assert reply.ok
         for _ in steps:
             pass
-        assert queues_in(scrape.text()) == sorted(f"Q{number}" for number in range(29))
+        assert queues_in(scrape.text) == sorted(f"Q{number}" for number in range(29))
 
 
 def test_each_family_has_one_place_a_help_and_a_name_by_the_conventions() -> None:
