@@ -13,6 +13,7 @@ from broker.core.moment import Moment
 from broker.core.prepared import branches as prepared_branches
 from broker.engine.admin.security_log import SecurityLog
 from broker.engine.calls.answers import nobody
+from broker.engine.figures.sources import FigureSources
 from broker.engine.handlers.deliveries import DeliveryService
 from broker.engine.handlers.delivery_ends import DeliveryEnds
 from broker.engine.handlers.monitors import Monitors
@@ -52,9 +53,9 @@ class EngineContext:
     """
 
     __slots__ = (
-        "_ended_waits", "bodies", "clock", "core", "deliveries", "delivery_ends", "followers", "jobs", "journal",
-        "loop", "mark_expiry", "member", "monitors", "outbox", "releases", "security_log", "sharing", "slices",
-        "switch_offs",
+        "_ended_waits", "bodies", "clock", "core", "deliveries", "delivery_ends", "figures", "followers", "jobs",
+        "journal", "loop", "mark_expiry", "member", "monitors", "outbox", "releases", "security_log", "sharing",
+        "slices", "switch_offs",
     )  # fmt: skip
 
     member: SharedQueues
@@ -75,6 +76,7 @@ class EngineContext:
         self.journal = journal
         self.bodies = bodies
         self.slices = slices
+        self.figures = FigureSources(self.loop)
         self.outbox = Outbox(self)
         self.security_log = SecurityLog(core, clock, self.perform)
         self.monitors = Monitors(core.triggers)

@@ -32,6 +32,7 @@ from broker.engine.calls.unit_of_work import UnitOfWork
 from broker.engine.claims.claim_calls import ClaimCalls
 from broker.engine.claims.sink_calls import SinkCalls
 from broker.engine.context import WAITS_AT_ONCE
+from broker.engine.figures.call_counts import counted
 from broker.engine.handlers.delivery_calls import DeliveryCalls
 from broker.engine.handlers.leases import Leases
 from broker.interface.port import Call, Port
@@ -63,12 +64,14 @@ _DEPTH = MQIA.CURRENT_Q_DEPTH.value
 _FIGURES_BYTES = 1024  # of a queue, in a status
 
 
+@counted
 class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
     """One connection to the queue manager."""
 
     def __init__(self, manager: QueueManager, appl_name: str, user: str, channel: str, room: Room = BOUNDLESS) -> None:
         self.manager = manager
         self.context = manager.context
+        self.verbs = manager.context.figures.calls.verbs
         self.core: Manager = manager.core
         self.hconn = Hconn(appl_name, user)
         self.hconn.channel = self.channel = channel
@@ -125,6 +128,7 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
         data: bytes,
         extras: PutExtras = NO_EXTRAS,
     ) -> Call[Placed]:
+        self.verbs["put"] += 1
         return self.call_order.in_order(PutCall(), puts.put, self, hobj, md, options, data, extras)
 
     def put1(
@@ -135,6 +139,7 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
         data: bytes,
         extras: PutExtras = NO_EXTRAS,
     ) -> Call[Placed]:
+        self.verbs["put1"] += 1
         return self.call_order.in_order(Call(), puts.put1, self, descriptor, md, options, data, extras)
 
     def get(
@@ -145,6 +150,7 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
         max_length: int | None,
         delayed: bool = False,
     ) -> Call[GetAnswer]:
+        self.verbs["get"] += 1
         return self.call_order.after_own_writes(GetCall(self), self._get, hobj, md, options, max_length, delayed)
 
     def put_many(
@@ -154,6 +160,7 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
         options: PutMessageOptions,
         after: Call[PlacedMany] | None,
     ) -> Call[PlacedMany]:
+        self.verbs["put_many"] += 1
         call = PutManyCall()
         make = partial(batches.put_many, self, call)
         return self.call_order.in_order(call, make, hobj, messages, options, after)
@@ -161,6 +168,7 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
     def get_many(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
     ) -> Call[list[GetAnswer]]:
+        self.verbs["get_many"] += 1
         call = GetManyCall(self, hobj, md, options, count)
         return self.call_order.after_own_writes(call, GetManyCall.make)
 
@@ -177,9 +185,11 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
         return self.call_order.in_order(Call(), self.unit_of_work.begin)
 
     def commit(self) -> Call[int]:
+        self.verbs["commit"] += 1
         return self.call_order.in_order(Call(), self.unit_of_work.commit)
 
     def backout(self) -> Call[int]:
+        self.verbs["backout"] += 1
         return self.call_order.in_order(Call(), self.unit_of_work.backout)
 
     def inquire(self, hobj: int, selectors: Sequence[int]) -> Call[dict[int, int | str]]:

@@ -394,4 +394,5 @@ class QueueManager:
         self.context.mark_expiry.end()
         self.context.releases.end()
         self.slices.end()
+        self.context.figures.end()
         self.monitors.end(stopping)

@@ -27,6 +27,7 @@ from broker.clock import Clock
 from broker.storage.creation import LogSettings
 from broker.storage.disk.file_system import sqlite_note
 from broker.storage.disk.system_disk import SystemDisk
+from broker.storage.figures import StoreFigures
 from broker.storage.log.pace import Pace
 from broker.storage.log.writer import Writer
 from broker.storage.snapshot.database import FIRST_KEY
@@ -302,6 +303,17 @@ class LogStore(Store):
             "writes_on_thread": self._writer.thread_writes,
             "warnings": self._warnings,
         }
+
+    def figures(self) -> StoreFigures | None:
+        """The store in figures, for scrapes; None once it is closed."""
+        opened = self._opened
+        if opened is None:
+            return None
+        keeper = self._keeper
+        found = self._disk.identity(keeper.snapshot.path.name)
+        size = found.size if found else 0
+        log, fill = self._writer.counts, opened.log.fill
+        return StoreFigures(keeper.full, log, fill, keeper.carry_overs, size, self._disk.space())
 
     async def _settled(self) -> None:
         """Wait until all that was submitted is answered."""

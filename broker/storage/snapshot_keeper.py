@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from broker.core.queues.counts.duration import Duration
 from broker.storage.busy_time import BusyTime
 from broker.storage.file_watch import FileWatch
 from broker.storage.reserve import Reserve
@@ -94,6 +95,7 @@ class SnapshotKeeper:
         self.full = opened.uncarried
         self.crowded = False
         self.last_carry_over: datetime | None = None
+        self.carry_overs = Duration()
         self.writer: Writer
         self.watched = False  # a timer is set, at whose end somebody looks if batches still come
         self.watch: Callable[[], None]
@@ -260,6 +262,7 @@ class SnapshotKeeper:
         self._busy.since = None
         self._may_have_shrunk = self.may_have_freed = True
         self.last_carry_over = datetime.fromtimestamp(self._clock.time(), UTC)
+        self.carry_overs.add(max(0.0, self._clock.time() - self._carrying.began))
         if self.full or not self._reserve.whole:
             self.database.submit(self._look_for_room, self._looked_for_room)
         self._go_on()

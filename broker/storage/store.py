@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Iterable
     from pathlib import Path
 
+    from broker.storage.figures import StoreFigures
+
 Done: TypeAlias = "Callable[[Exception | None], None]"
 """To call once when something is over: with None, or with the error that it ended with."""
 
@@ -156,6 +158,10 @@ class Store(Protocol):
     def status(self) -> dict[str, Any]:
         """The store in figures, for people; none unless it has some."""
         return {}
+
+    def figures(self) -> StoreFigures | None:
+        """The store in figures, for scrapes; None unless it is open, and has some."""
+        return None
 
 
 def _settle(outcome: asyncio.Future[_T], result: _T, error: Exception | None) -> None:

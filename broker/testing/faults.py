@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
     from pathlib import Path
 
+    from broker.storage.figures import StoreFigures
     from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow
 
 
@@ -183,6 +184,10 @@ class FaultStore(Store):
     def status(self) -> dict[str, Any]:
         """That of the inner store."""
         return self.inner.status()
+
+    def figures(self) -> StoreFigures | None:
+        """Those of the inner store."""
+        return self.inner.figures()
 
     def _found(
         self,

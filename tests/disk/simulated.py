@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from broker.storage.disk.disk import Identity
+from broker.storage.disk.disk import DiskSpace, Identity
 from broker.storage.store import StoreUnusableError
 from tests.disk.faults import Crash, fail
 from tests.disk.inode import some
@@ -204,6 +204,9 @@ class SimulatedDisk:
     def sync(self, name: str) -> None:
         """Have the medium hold what was written to a file, by whomever."""
         self.sync_inode(name, self.inode(name))
+
+    def space(self) -> DiskSpace:
+        return DiskSpace(2**39, 2**40)
 
     def drop_cache(self, name: str) -> None:
         """Sync a file and let its pages go from the cache, nearly all of them. Harmless when there is none."""

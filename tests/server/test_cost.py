@@ -134,7 +134,7 @@ async def test_a_put_is_answered_in_the_second_turn_of_the_loop_with_few_calls(l
     for _ in range(3):
         await line.call(Verb.PUT, line.hobj, None, PUT, DATA)
     cost = min([await line.cost(Verb.PUT, line.hobj, None, PUT, DATA) for _ in range(TRIES)])
-    assert (cost.python <= 95, cost.c <= 70, cost.turns) == (True, True, 2), f"{cost}: {' '.join(line.names)}"
+    assert (cost.python <= 95, cost.c <= 71, cost.turns) == (True, True, 2), f"{cost}: {' '.join(line.names)}"
 
 
 async def test_a_get_is_answered_in_the_second_turn_of_the_loop_with_few_calls(line: Line) -> None:
@@ -148,7 +148,7 @@ async def test_a_get_is_answered_in_the_second_turn_of_the_loop_with_few_calls(l
         costs.append(await line.cost(Verb.GET, line.hobj, None, GET, None))
         line.taken()
     cost = min(costs)
-    assert (cost.python <= 106, cost.c <= 76, cost.turns) == (True, True, 2), f"{cost}: {' '.join(line.names)}"
+    assert (cost.python <= 106, cost.c <= 77, cost.turns) == (True, True, 2), f"{cost}: {' '.join(line.names)}"
 
 
 @pytest.mark.parametrize(("verb", "options"), [(Verb.PUT, PUT_IN_UNIT), (Verb.GET, GET_IN_UNIT)], ids=["put", "get"])
@@ -161,7 +161,7 @@ async def test_a_commit_is_answered_in_the_second_turn_of_the_loop_with_few_call
         await line.call(verb, line.hobj, None, options, DATA if verb is Verb.PUT else None)
         costs.append(await line.cost(Verb.COMMIT))
     cost = min(costs)
-    assert (cost.python <= 77, cost.c <= 61, cost.turns) == (True, True, 2), f"{cost}: {' '.join(line.names)}"
+    assert (cost.python <= 77, cost.c <= 62, cost.turns) == (True, True, 2), f"{cost}: {' '.join(line.names)}"
 
 
 @pytest.mark.parametrize(("options", "most"), [(WAIT, 145), (WAIT_IN_UNIT, 158)], ids=["outside", "in unit"])

@@ -42,6 +42,12 @@ def number_of(text: str) -> int:
     return NUMBERS.get((_verb(verb.upper()), NOUNS.get(noun.upper(), "")), 0)
 
 
+def verb_of(text: str) -> str:
+    """Return the verb of a command in full, by its text: OTHER where it has none that is known."""
+    word = next(iter(_WORD.findall(text)), "").upper()
+    return VERBS.get(word, "OTHER")
+
+
 def _verb(word: str) -> str:
     """The verb that a word, or the beginning of one, stands for."""
     return VERBS.get(word) or next((verb for verb in VERBS.values() if word and verb.startswith(word)), "")

@@ -17,7 +17,7 @@ from broker.commands import errors
 from broker.commands.errors import CommandError
 from broker.commands.interpreter import CommandOutcome, begin, refused
 from broker.commands.language import script
-from broker.commands.language.numbers import ESCAPE, number_of
+from broker.commands.language.numbers import ESCAPE, number_of, verb_of
 from broker.commands.requests import (
     DECISIONS,
     GROUP_REQUESTS,
@@ -156,6 +156,7 @@ class CommandServer:
         self, text: str, call: ScriptCall, warned: set[str], caller: Caller | None, *, here: bool = False
     ) -> bool:
         """Run one command; whether it did its work. `here`: it is not sent on. Raises NOT_AUTHORIZED (2035)."""
+        self._context.figures.calls.command(verb_of(text))
         now = datetime.fromtimestamp(self._clock.time(), UTC)
         begun = begin(text, self._catalog, now, warned, caller, here=here)
         if isinstance(begun, CommandOutcome):

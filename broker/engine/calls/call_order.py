@@ -295,6 +295,8 @@ class CallOrder:
     def _written(self, pending: PendingUnit, error: Exception | None) -> None:
         self._unsettled -= 1
         self._revealing -= pending.reveals
+        if error is not None:
+            self._context.figures.calls.not_written(error)
         try:
             if error is not None and pending.gives_up and isinstance(error, StoreFullError):
                 self._give_up(pending, error)
@@ -333,8 +335,10 @@ class CallOrder:
             if self.name_look_up.may_help(error):
                 self._look_up(QueuedCall(call, make, arguments))
             else:
+                self._context.figures.calls.failed(error.reason)
                 call.set_exception(self.name_look_up.reported(error).with_traceback(None))
         except MQError as error:
+            self._context.figures.calls.failed(error.reason)
             if isinstance(error, NotAuthorizedError):
                 self._context.security_log.not_authorized(error)
             call.set_exception(error.with_traceback(None))  # which would keep the arguments alive

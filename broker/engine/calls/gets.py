@@ -61,6 +61,8 @@ class WaitingCall(ReceivingCall[T]):
     def ended(self, reason: int) -> None:
         """The wait is over, without a message."""
         self._stop_waiting()
+        if not self.done():
+            self._conversation.context.figures.calls.failed(reason)
         fail(self, reason)
 
     def _stop_waiting(self) -> None:

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
 from typing import TYPE_CHECKING, Final
 
-from broker.engine.figures.families import Section, Thing, gauge
+from broker.engine.figures.families import Section, Thing, by_reason, counter, counter_by, gauge, histogram
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,11 +30,16 @@ def _info(scrape: Scrape) -> Iterator[Thing[Scrape]]:
 
 
 def _manager(scrape: Scrape) -> Iterator[Thing[ScrapedManager]]:
+    scrape.manager.context.figures.turns.begin()
     yield Thing((), scrape.manager)
 
 
 def _scrape(scrape: Scrape) -> Iterator[Thing[Scrape]]:
     yield Thing((), scrape)
+
+
+def _calls(manager: ScrapedManager) -> dict[str, int]:
+    return {verb: count for verb, count in manager.context.figures.calls.verbs.items() if count}
 
 
 def _oldest_unit(manager: ScrapedManager, now: float) -> float:
@@ -75,6 +80,36 @@ MANAGER: Final = Section(
             "Bytes of persistent bodies in memory.",
             lambda m, _: m.bodies.bytes,
         ),
+        counter_by(
+            "verb",
+            "evermq_calls_total",
+            "Calls of programs, by the verb; a batch is one call.",
+            lambda m, _: _calls(m),
+        ),
+        counter_by(
+            "reason",
+            "evermq_call_errors_total",
+            "Calls of programs that failed, by reason.",
+            lambda m, _: by_reason(m.context.figures.calls.errors),
+        ),
+        counter_by(
+            "verb",
+            "evermq_commands_total",
+            "MQSC and ZMQSC commands, by the verb.",
+            lambda m, _: m.context.figures.calls.commands,
+        ),
+        histogram(
+            "evermq_loop_turn_seconds",
+            "Seconds of turns of the event loop, one a second from the first scrape on.",
+            lambda m, _: m.context.figures.turns.turns,
+        ),
+        gauge(
+            "evermq_loop_longest_turn_seconds",
+            "The longest turn of the event loop in the last minute or two.",
+            lambda m, _: round(m.context.figures.turns.longest, 6),
+        ),
+        counter("evermq_journal_transactions_total", "Transactions of the store.", lambda m, _: m.journal.transactions),
+        counter("evermq_journal_units_total", "Units that they made durable.", lambda m, _: m.journal.units),
         gauge("evermq_quiescing", "1 while the queue manager quiesces.", lambda m, _: int(m.core.quiescing)),
     ),
 )

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from broker.config import Config
     from broker.core.manager import Manager
     from broker.core.queues.unit import Unit
+    from broker.engine.figures.sources import FigureSources
     from broker.storage.store import Store
 
 
@@ -28,6 +29,23 @@ class ScrapedBodies(Protocol):
 
     @property
     def bytes(self) -> int: ...
+
+
+class ScrapedJournal(Protocol):
+    """What was written."""
+
+    @property
+    def transactions(self) -> int: ...
+
+    @property
+    def units(self) -> int: ...
+
+
+class ScrapedContext(Protocol):
+    """Where calls and the turns of the event loop are counted."""
+
+    @property
+    def figures(self) -> FigureSources: ...
 
 
 class ScrapedManager(Protocol):
@@ -50,6 +68,12 @@ class ScrapedManager(Protocol):
 
     @property
     def conversations(self) -> ScrapedConversations: ...
+
+    @property
+    def journal(self) -> ScrapedJournal: ...
+
+    @property
+    def context(self) -> ScrapedContext: ...
 
     @property
     def bodies(self) -> ScrapedBodies: ...

@@ -8,11 +8,12 @@ from broker.engine.figures.claim_families import CONSUMER, SINK
 from broker.engine.figures.handler_families import HANDLER
 from broker.engine.figures.manager_families import INFO, MANAGER, SCRAPE
 from broker.engine.figures.queue_families import QUEUE
+from broker.engine.figures.store_families import DAMAGE, STORE
 
 if TYPE_CHECKING:
     from broker.engine.figures.families import Section
 
-EVERMQ: Final[tuple[Section[Any], ...]] = (INFO, MANAGER, QUEUE, HANDLER, CONSUMER, SINK, SCRAPE)
+EVERMQ: Final[tuple[Section[Any], ...]] = (INFO, MANAGER, QUEUE, HANDLER, CONSUMER, SINK, STORE, DAMAGE, SCRAPE)
 
 
 def sections(names: str) -> tuple[Section[Any], ...]:

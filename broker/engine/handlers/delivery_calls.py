@@ -43,6 +43,7 @@ class DeliveryCalls:
     hconn: Hconn
     channel: str
     room: Room
+    verbs: dict[str, int]
     proof: LoginProof | None
     """By which it lives: none in the hands of the owner."""
 
@@ -53,10 +54,12 @@ class DeliveryCalls:
         return self.call_order.in_order(Call(), self._stop_serving, service)
 
     def take_deliveries(self, service: int, count: int) -> Call[TakeAnswer]:
+        self.verbs["take_deliveries"] += 1
         call = TakeCall(self.context.deliveries, self, service)  # type: ignore[arg-type]  # it is a part of one
         return self.call_order.in_order(call, self.context.deliveries.take, checks.count(count))
 
     def settle_deliveries(self, settlements: Sequence[Settlement]) -> Call[list[Settled]]:
+        self.verbs["settle_deliveries"] += 1
         return self.call_order.in_order(Call(), self._settle, settlements)
 
     def delivery_connection(self, delivery: int, appl_name: str) -> Call[Port]:

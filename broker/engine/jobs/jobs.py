@@ -90,6 +90,7 @@ class Jobs:
     def __init__(self, context: EngineContext) -> None:
         self._slices = context.slices
         self._security_log = context.security_log
+        self._counts = context.figures.calls
         self._changes = Changes(context)
         self._ready: deque[Job] = deque()
         self._waiting: dict[Job, None] = {}
@@ -162,6 +163,7 @@ class Jobs:
         except StopIteration as end:
             self._end(job, job.answer, end.value)
         except MQError as refused:
+            self._counts.failed(refused.reason)
             if isinstance(refused, NotAuthorizedError):
                 contained(self._security_log.not_authorized, refused)
             self._end(job, spoil, refused)

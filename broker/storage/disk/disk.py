@@ -82,6 +82,13 @@ class DatabaseWorker(Protocol):
         """End, and leave the connection open for as long as the process lives: not a byte is written any more."""
 
 
+class DiskSpace(NamedTuple):
+    """The bytes of a file system: those that a program without privileges may still write, and all."""
+
+    free: int
+    size: int
+
+
 class Identity(NamedTuple):
     """The identity of the file that a name leads to, to be compared later: `links` is 0 when it leads nowhere."""
 
@@ -145,6 +152,9 @@ class Disk(Protocol):
 
     def sync_names(self) -> None:
         """Have the medium hold the names in the directory as they are."""
+
+    def space(self) -> DiskSpace:
+        """The room of the file system."""
 
     def drop_cache(self, name: str) -> None:
         """Sync a file and let its pages go from the cache, so that what is read next comes from the medium. Not while

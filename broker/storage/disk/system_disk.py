@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from broker.storage.disk import ballast, database_thread, file_system, ways
 from broker.storage.disk.directory import DataDirectory, open_private, restrict
-from broker.storage.disk.disk import Identity
+from broker.storage.disk.disk import DiskSpace, Identity
 from broker.storage.disk.system_file import SystemFile
 from broker.storage.disk.worker import SystemWorker
 
@@ -170,6 +170,11 @@ class SystemDisk:
     def sync_names(self) -> None:
         """Have the medium hold the names in the directory as they are."""
         self._directory.sync()
+
+    def space(self) -> DiskSpace:
+        """The room of the file system."""
+        found = os.statvfs(self.path)
+        return DiskSpace(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
 
     def drop_cache(self, name: str) -> None:
         """Sync a file and let its pages go from the cache, so that what is read next comes from the medium. Not while

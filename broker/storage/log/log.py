@@ -53,6 +53,11 @@ class Log:
         """The length of all files together."""
         return len(self._files) * self._blocks * self._block_bytes
 
+    @property
+    def fill(self) -> float:
+        """The share of the file that is being written which is written, from 0 to 1."""
+        return self._block / self._blocks
+
     def rewrite(self, chain: Chain) -> None:
         """Write what was read as the chain anew, in its places: the cache may have shown what the medium has not."""
         for record in chain.records:

@@ -6,10 +6,13 @@ It decides when a record is written, not what room there is: for that it asks `K
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from broker.core.queues.counts.duration import BOUNDS
+from broker.storage.figures import LogCounts
 from broker.storage.log.record import pack
 from broker.storage.store import StoreFailedError, StoreFullError
 
@@ -73,6 +76,7 @@ class Writer:
         self.failure: StoreFailedError | None = None
         self.inline_writes = 0
         self.thread_writes = 0
+        self.counts = LogCounts()
 
     @property
     def idle(self) -> bool:
@@ -104,8 +108,13 @@ class Writer:
         except OSError as error:
             self._loop.call_soon(done, self._fail(error))
             return False
-        self._pace.took(self._clock.monotonic() - now, now)
+        took = self._clock.monotonic() - now
+        self._pace.took(took, now)
         self.inline_writes += 1
+        counts = self.counts  # as `_write_timed` counts, without a call
+        counts.bytes += size
+        counts.syncs.sum += took
+        counts.syncs.buckets[bisect_left(BOUNDS, took)] += 1
         self.keeper.settled(rows, size)
         return True
 
@@ -181,6 +190,8 @@ class Writer:
         self._log.write(payload)
         ended = self._clock.monotonic()
         self._pace.took(ended - begun, ended)
+        self.counts.bytes += len(payload)
+        self.counts.syncs.add(ended - begun)
 
     def _written(self, batch: _Batch, error: Exception | None) -> None:
         self._busy = False

@@ -53,6 +53,7 @@ class CarryOver:
         self.stopped = False
         self.committed = False
         self.number = snapshot.tally.number
+        self.began = 0.0  # the last `start`
 
     def start(self, delta: Delta, number: int, ended: Done) -> None:
         """Carry over a delta that ends with the batch `number`, then call `ended`: with None; with StoreFullError or
@@ -61,6 +62,7 @@ class CarryOver:
         """
         self.committed = False
         self.number = number
+        self.began = self._now()
         self._run(self._all(delta), ended)
 
     def resume(self, ended: Done) -> None:
