@@ -76,7 +76,7 @@ class EngineContext:
         self.journal = journal
         self.bodies = bodies
         self.slices = slices
-        self.figures = FigureSources(self.loop)
+        self.figures = FigureSources(self.loop, clock)
         self.outbox = Outbox(self)
         self.security_log = SecurityLog(core, clock, self.perform)
         self.monitors = Monitors(core.triggers)

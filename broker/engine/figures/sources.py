@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
 
+    from broker.clock import Clock
+
 
 class CountingListener(Protocol):
     """A listener, as the figures see it."""
@@ -31,9 +33,10 @@ class CountingListener(Protocol):
 class FigureSources:
     """The calls of programs, the turns of the event loop, and the listeners that are open."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self.calls = CallCounts()
         self.turns = LoopTurns(loop)
+        self.since = clock.time()  # when the queue manager started
         self.listeners: list[CountingListener] = []
 
     def end(self) -> None:

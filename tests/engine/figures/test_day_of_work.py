@@ -433,20 +433,19 @@ async def test_prometheus_reads_the_figures_of_a_day(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (Debian: prometheus)")
-@pytest.mark.parametrize("names", ["evermq", "ibmmq"])
-async def test_promtool_finds_nothing_to_say_of_the_figures_of_a_day(tmp_path: Path, names: str) -> None:
-    text = await whole_day(tmp_path, names)
+async def test_promtool_finds_nothing_to_say_of_the_figures_of_a_day(tmp_path: Path) -> None:
+    text = await whole_day(tmp_path)
     command = ["promtool", "check", "metrics"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)  # noqa: ASYNC221
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-async def whole_day(path: Path, names: str = "evermq") -> str:
+async def whole_day(path: Path) -> str:
     """Return the figures at the end of the day."""
     async with DayOfWork(path / "data") as day:
         for act, _ in DAY:
             await getattr(day, act)()
-        scrape = Scrape(day.manager, FigureSelection(names=names))
+        scrape = Scrape(day.manager, FigureSelection())
         for _ in scrape.steps():
             pass
         return scrape.text

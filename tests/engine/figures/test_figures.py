@@ -188,3 +188,26 @@ def test_each_family_has_one_place_a_help_and_a_name_by_the_conventions() -> Non
         assert family.help.endswith("."), family
         assert (family.kind.value == "counter") == family.name.endswith("_total"), family
         assert not family.name.endswith(("_ms", "_milliseconds", "_kb")), family
+
+
+async def test_the_names_of_ibms_exporter_are_there_on_request() -> None:
+    async with running("DEFINE QLOCAL(Q) MAXDEPTH(7) DESCR('A \"good\" queue')") as connection:
+        clock = connection.port.manager.clock  # type: ignore[attr-defined]
+        async with connection.open("Q", MQOO.INPUT_SHARED | MQOO.OUTPUT) as queue:
+            for _ in range(3):
+                await queue.put(b"1")
+            await clock.advance(2)
+            await queue.get()
+            await clock.advance(3.5)
+            text = await connection.figures(names="ibmmq")
+    labels = '{description="A \\"good\\" queue",platform="UNIX",qmgr="QM1",queue="Q",usage="NORMAL"}'
+    found = samples(text)
+    assert {name.removesuffix(labels): value for name, value in found.items() if name.endswith(labels)} == {
+        "ibmmq_queue_depth": 2, "ibmmq_queue_attribute_max_depth": 7, "ibmmq_queue_oldest_message_age": 5,
+        "ibmmq_queue_uncommitted_messages": 0, "ibmmq_queue_time_since_get": 3, "ibmmq_queue_time_since_put": 5,
+        "ibmmq_queue_input_handles": 1, "ibmmq_queue_output_handles": 1, "ibmmq_queue_mqput_mqput1_count": 3,
+        "ibmmq_queue_mqget_count": 1,
+    }  # fmt: skip
+    manager = '{description="",platform="UNIX",qmgr="QM1"}'
+    assert (found[f"ibmmq_qmgr_uptime{manager}"], found[f"ibmmq_qmgr_connection_count{manager}"]) == (5, 1)
+    assert "evermq" not in text
