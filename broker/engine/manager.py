@@ -22,12 +22,12 @@ from broker.engine.admin.objects import LiveCatalog
 from broker.engine.calls.room import BOUNDLESS, Room
 from broker.engine.claims.claim_jobs import ClaimJobs
 from broker.engine.claims.claim_watch import ClaimWatch
-from broker.engine.claims.holdings import handler_figures
 from broker.engine.claims.sink_jobs import SinkJobs
 from broker.engine.context import EngineContext
 from broker.engine.conversation import Conversation
 from broker.engine.conversations import Conversations, check_named
 from broker.engine.expiry_scan import ExpiryScan
+from broker.engine.health import failing_checks
 from broker.engine.jobs.slices import Slices
 from broker.engine.journal.afterwards import Afterwards
 from broker.engine.journal.bodies import Bodies
@@ -81,9 +81,10 @@ class QueueManager:
         self._life = Life(f"queue manager {self.name}", self._live, caller())
         self.conversations: Conversations = Conversations()
         self.tags = LocalTags()
-        self._stopping = anyio.Event()
+        self.stopping = anyio.Event()
         self._error: Exception | None = None  # why it has to stop
         self._runs = False
+        self.missing: dict[str, str] = {}  # what is still to be begun: checks that fail, each with its reason
         self.core: Manager
         self.journal: Journal
         self.bodies: Bodies
@@ -188,7 +189,7 @@ class QueueManager:
         there is one: its own, or that of the conversation that it is `like`, with its limits.
         """
         self._check_entered()
-        if self._stopping.is_set():
+        if self.stopping.is_set():
             raise MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping")
         if self.core.quiescing and not of_delivery:
             raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
@@ -199,6 +200,7 @@ class QueueManager:
         return conversation
 
     login = login
+    failing_checks = failing_checks
 
     def check_named(self, name: str) -> None:
         """Raise Q_MGR_NAME_ERROR (2058) unless a program that names it so means this queue manager: by its name, that
@@ -280,7 +282,7 @@ class QueueManager:
         its queue-sharing group; the error.
         """
         self._check_entered()
-        await self._stopping.wait()
+        await self.stopping.wait()
         return self._error or self.journal.error
 
     def status(self) -> dict[str, Any]:
@@ -299,7 +301,7 @@ class QueueManager:
     def handler_figures(self) -> list[dict[str, Any]]:
         """The figures of the handlers, as `status` has them, without those of every queue."""
         self._check_entered()
-        return list(handler_figures(self.core))
+        return self.figures().of_handlers()
 
     async def backup(self, path: str | Path) -> None:
         """Make a copy of the data in the directory `path`, which is new or empty, while the queue manager works; return
@@ -331,9 +333,8 @@ class QueueManager:
         self.core = await starting.load_core(self.store, self.config, self.clock, self.random_bits)
         self._portal = Portal()
         self.afterwards = Afterwards()
-        self.journal = Journal(
-            self.store, self.core.ids, self.fail, self.afterwards, self.config.journal.batch_rows_max
-        )
+        rows_max = self.config.journal.batch_rows_max
+        self.journal = Journal(self.store, self.core.ids, self.fail, self.afterwards, rows_max, self.clock.monotonic)
         self.bodies = Bodies(self.config.limits.body_bytes, self.journal)
         self.slices = Slices(self.clock)
         self.context = EngineContext(self.core, self.clock, self.journal, self.bodies, self.slices, self.sharing)
@@ -373,7 +374,7 @@ class QueueManager:
     def fail(self, error: Exception) -> None:
         """The queue manager cannot go on: break all connections, so that nobody is told anything definite."""
         self._error = self._error or error
-        self._stopping.set()
+        self.stopping.set()
         for conversation in self.conversations:
             conversation.break_()
 
@@ -381,7 +382,7 @@ class QueueManager:
         if not self._runs:
             return
         self._runs = False
-        self._stopping.set()
+        self.stopping.set()
         self._expiry_scan.end()
         self._claim_watch.end()
         self.context.end_waits()

@@ -93,6 +93,11 @@ class LogStore(Store):
         """Have `failed` called when the store fails, whoever notices it."""
         self._watcher = failed
 
+    @property
+    def full(self) -> bool:
+        """True if what grows is refused until there is room."""
+        return self._opened is not None and self._keeper.full
+
     async def open(self) -> None:
         """Take the directory, make the store or start it; raises StoreUnusableError."""
         self._failure = None

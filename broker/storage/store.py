@@ -99,6 +99,11 @@ class Store(Protocol):
         """
         return  # for those stores
 
+    @property
+    def full(self) -> bool:
+        """True if what grows is refused for want of room; never of a store that has no bound."""
+        return False
+
     async def open(self) -> None:
         """Get ready, creating or upgrading the store; raises StoreUnusableError."""
 

@@ -73,6 +73,12 @@ class FaultStore(Store):
         """The number of writes that wait for `release`."""
         return len(self._waiting)
 
+    @property
+    def full(self) -> bool:
+        """True if there is no room for the next write that adds something."""
+        filled = self._full_from is not None and self.writes + 1 >= self._full_from
+        return filled or self.inner.full
+
     def fail_next(self, error: Exception, *, after: int = 1, lose: bool = True) -> None:
         """Raise `error` from one write.
 

@@ -302,6 +302,18 @@ async def test_s8_1_with_tolerate_shared_calls_fail_and_private_ones_work_until_
     assert (await queue.get()).data == b"2"
 
 
+async def test_o2_6_a_member_without_a_lease_is_not_ready_and_alive(pair: Members) -> None:
+    await pair.mqsc("ALTER QMGR CFCONLOS(TOLERATE)", "QM2")
+    assert pair["QM2"].failing_checks(ready=True) == {}
+    await pair.lapse("QM2")
+    assert pair["QM2"].failing_checks() == {}
+    assert pair["QM2"].failing_checks(ready=True) == {"group": "QM2 has no lease in its queue-sharing group"}
+    assert pair["QM1"].failing_checks(ready=True) == {}
+    await pair.lines["QM2"].mend()
+    await until(lambda: _joined(pair, "QM2"))
+    assert pair["QM2"].failing_checks(ready=True) == {}
+
+
 async def test_a_unit_of_work_from_before_the_loss_is_backed_out(pair: Members) -> None:
     await pair.mqsc("ALTER QMGR CFCONLOS(TOLERATE)\nDEFINE QLOCAL(OWN) DEFPSIST(YES)", "QM2")
     program = await pair.connect("QM2")

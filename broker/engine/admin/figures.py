@@ -112,6 +112,10 @@ class Figures:
                 self._units.append(unit)
             yield
 
+    def of_handlers(self) -> list[dict[str, Any]]:
+        """Return the figures of the handlers alone, at once."""
+        return list(handler_figures(self._core))
+
     def _shows(self, *q_names: str) -> bool:
         """True if whoever asks may display these queues."""
         return self._caller is None or all(self._caller.may(Right.DSP, name) for name in q_names)

@@ -127,12 +127,16 @@ class Journal:
         failed: Callable[[Exception], None],
         afterwards: Afterwards,
         batch_rows_max: int,
+        monotonic: Callable[[], float],
     ) -> None:
         self._store = store
         self._ids = ids
         self._failed = failed
         self.afterwards = afterwards
         self._batch_rows_max = batch_rows_max
+        self._monotonic = monotonic
+        self.batch_began: float | None = None
+        """When the store was given the batch that it has not answered; by `monotonic`, in seconds."""
         self._loop = asyncio.get_running_loop()
         self._submissions: deque[Submission] = deque()
         self._readings: deque[Reading] = deque()
@@ -289,10 +293,12 @@ class Journal:
             self.transactions += 1
             self._high_water = 0
             return _WriteFate.DURABLE
+        self.batch_began = self._monotonic()
         return _WriteFate.COMES
 
     def _answered(self, written: Done, error: Exception | None) -> None:
         """The store has answered a transaction. It may have failed meanwhile: then nothing more is acknowledged."""
+        self.batch_began = None
         error = self.error or error
         if error is None:
             self.transactions += 1
