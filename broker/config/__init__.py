@@ -3,6 +3,8 @@
 Nothing here opens a socket or a store, and nothing is looked up later: whoever needs a section is given it.
 """
 
+from broker.config.http import HttpConfig as HttpConfig
+from broker.config.http import http_lines as http_lines
 from broker.config.limits import LimitsConfig as LimitsConfig
 from broker.config.loading import ConfigError as ConfigError
 from broker.config.loading import load as load

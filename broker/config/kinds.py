@@ -195,15 +195,47 @@ class LoopbackHost:
         return text
 
     def check(self, value: object, folder: Path) -> object:
-        if value == "localhost":
-            return value
-        try:
-            loopback = isinstance(value, str) and ipaddress.ip_address(value).is_loopback
-        except ValueError:
-            loopback = False
-        if not loopback:
+        if not isinstance(value, str) or not is_loopback(value):
             raise ValueError(self.expected)
         return value
+
+
+def is_loopback(host: str) -> bool:
+    """True for an address that no other machine can reach."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class SocketAddress:
+    """The host and the port of a socket to listen on; an empty text means none."""
+
+    expected: str = 'HOST:PORT, such as 127.0.0.1:9480 or [::1]:9480, or "" for none'
+
+    def read(self, text: str) -> object:
+        return text
+
+    def check(self, value: object, folder: Path) -> object:
+        if not isinstance(value, str):
+            raise ValueError(self.expected)
+        try:
+            host, port = host_and_port(value) if value else ("localhost", 0)
+            HostName().check(host, folder)
+        except ValueError:
+            raise ValueError(self.expected) from None
+        if not host or port > 65535:
+            raise ValueError(self.expected)
+        return value
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """Return the two parts of HOST:PORT, of IPv6 in brackets. Raises ValueError for anything else."""
+    host, _, port = address.rpartition(":")
+    if not re.fullmatch("[0-9]{1,5}", port) or ((":" in host) != (host[:1] + host[-1:] == "[]")):
+        raise ValueError(address)
+    return host.strip("[]"), int(port)
 
 
 @dataclass(frozen=True, slots=True)

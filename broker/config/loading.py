@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from broker.config.setting import Setting
 
 _PREFIX: Final = "EVERMQ_"
-_NOT_IN_THIS_VERSION: Final = ("http",)
 _LONG_INTEGER: Final = re.compile("[0-9][0-9_]{499,}")
 _DIGITS_READ: Final = 100
 
@@ -110,8 +109,6 @@ def _of_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, obje
         if found is None:
             continue
         section, key = found
-        if section in _NOT_IN_THIS_VERSION:
-            raise ConfigError(name, "", f"this version has no section [{section}]")
         known = settings(section).get(key)
         if known is None:
             nearest = _closest(key, settings(section))
@@ -127,7 +124,7 @@ def _section_and_key(name: str) -> tuple[str, str] | None:
     """The section and the key that the name of a variable stands for."""
     rest = name.removeprefix(_PREFIX).lower()
     if rest != name.lower() and name.isupper():
-        for section in (*SECTIONS, *_NOT_IN_THIS_VERSION):
+        for section in SECTIONS:
             if rest.startswith(f"{section}_"):
                 return section, rest.removeprefix(f"{section}_")
     return None
@@ -162,8 +159,6 @@ def _shown(value: object) -> str:
 
 
 def _unknown_section(source: str, name: str, table: object) -> ConfigError:
-    if name in _NOT_IN_THIS_VERSION:
-        return ConfigError(source, f"[{name}]", "this version has no such section")
     if isinstance(table, dict):
         nearest = _closest(name, SECTIONS)
         return ConfigError(source, f"[{name}]", "unknown section", nearest and f"[{nearest}]")

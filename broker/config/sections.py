@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
+from broker.config.http import HttpConfig
 from broker.config.kinds import (
     Choice,
     DatabaseAddress,
@@ -252,6 +253,7 @@ class Config:
     tls: TlsConfig = field(default_factory=TlsConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)
     tokens: TokensConfig = field(default_factory=TokensConfig)
+    http: HttpConfig = field(default_factory=HttpConfig)
     journal: JournalConfig = field(default_factory=JournalConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     queue_sharing_group: QueueSharingGroupConfig = field(default_factory=QueueSharingGroupConfig)
@@ -265,6 +267,7 @@ SECTIONS: Final[dict[str, type[Any]]] = {
     "tls": TlsConfig,
     "security": SecurityConfig,
     "tokens": TokensConfig,
+    "http": HttpConfig,
     "journal": JournalConfig,
     "limits": LimitsConfig,
     "queue_sharing_group": QueueSharingGroupConfig,

@@ -65,7 +65,8 @@ class SecurityConfig:
         metadata=about(
             Choice(("auto", "trust", "check")),
             "Programs of this machine. trust: they are believed and may do everything; check: they log in as all "
-            "others; auto: trust until the first user is defined or [tls] host is set, then check for good.",
+            "others; auto: trust until the first user is defined, or [tls] host is set, or an [http] listen beyond "
+            "this machine, then check for good.",
         ),
     )
     verifications: int = field(

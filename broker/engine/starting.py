@@ -68,7 +68,8 @@ async def create_objects(store: Store, core: Manager, config: Config, now: float
     ]
     if await define(store, core, missing, "default objects", needed=not objects.definitions):
         logger.info("default objects created name=%s objects=%d", core.name, len(missing))
-    if core.begins_to_check or (config.tls.host and not core.checked):  # then nobody is believed any more, for good
+    serves_others = bool(config.tls.host) or config.http.serves_others
+    if core.begins_to_check or (serves_others and not core.checked):  # then nobody is believed any more, for good
         await define(store, core, [core.as_checked()], "check of users")
 
 

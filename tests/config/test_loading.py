@@ -79,7 +79,12 @@ def test_an_empty_path_of_a_unix_socket_means_none(file: Path) -> None:
             "broker.toml: [tokens] algorithms: wants a list of some of RS256, PS256, ES256, EdDSA, HS256, HS384, "
             "HS512, not ['none']",
         ),
-        ("[http]\nport = 1\n", "broker.toml: [http]: this version has no such section"),
+        ("[http]\nport = 1\n", "broker.toml: [http] port: unknown key; did you mean [listener] port?"),
+        (
+            '[http]\nlisten = "9480"\n',
+            'broker.toml: [http] listen: wants HOST:PORT, such as 127.0.0.1:9480 or [::1]:9480, or "" for none, '
+            'not "9480"',
+        ),
         (
             '[queue_sharing_group]\nname = "toolong"\n',
             "broker.toml: [queue_sharing_group] name: wants the name of a queue-sharing group (one to four of A-Z and "
@@ -257,7 +262,7 @@ def test_variables_of_no_section_are_left_alone(name: str) -> None:
             "perhaps",
             'EVERMQ_TRIGGER_MONITOR_ENABLED: wants true or false, not "perhaps"',
         ),
-        ("EVERMQ_HTTP_PORT", "1", "EVERMQ_HTTP_PORT: this version has no section [http]"),
+        ("EVERMQ_HTTP_PORT", "1", "EVERMQ_HTTP_PORT: unknown setting"),
         ("EVERMQ_TLS_MINIMUM", "1.1", 'EVERMQ_TLS_MINIMUM: wants one of 1.2, 1.3, not "1.1"'),
     ],
 )

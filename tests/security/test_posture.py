@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker import MQError, connect
+from broker import MQError, QueueManager, connect
+from broker.config import Config, HttpConfig
 from broker.core.manager import CHECKED
 from broker.mqi import MQOO, MQPMO, MQRC
+from broker.storage.memory import MemoryStore
 from broker.wire import Verb
 from tests.security.lines import PASSWORD, listening, users
 from tests.server.security.conftest import dial, hung_up
@@ -88,6 +90,15 @@ async def test_a_setting_trusts_or_checks_whatever_users_there_are(loopback: str
         answer = await program.connect_asserting("anybody")
         assert answer[0] == (Verb.FAILED if reason else Verb.ANSWER)
         program.close()
+
+
+@pytest.mark.parametrize(
+    ("listen", "checked"), [("", False), ("127.0.0.1:9480", False), ("[::1]:9480", False), ("0.0.0.0:9480", True)]
+)
+async def test_the_trust_ends_where_http_serves_other_machines(listen: str, checked: bool) -> None:
+    async with QueueManager.open(Config(http=HttpConfig(listen=listen)), store=MemoryStore()) as manager:
+        assert manager.core.checked is checked
+        assert manager.authentication.trusts is not checked
 
 
 async def test_the_owner_is_never_checked() -> None:
