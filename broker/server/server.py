@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Final, Self
 import anyio
 
 from broker.clock import cancel_timer
+from broker.engine.health import LISTENER
 from broker.engine.mistakes import mistake
 from broker.mqi.reasons import MQRC
 from broker.server.flow import MemoryReserve
 from broker.server.listening import printed, tcp_sockets, unix_socket
-from broker.server.security.acceptor import Acceptor, Listening
+from broker.server.security.acceptor import Listening
 from broker.server.security.changes import follow_changes
 from broker.server.security.channel_lines import ChannelLines
 from broker.server.security.entry_policy import EntryPolicy
+from broker.server.security.session_acceptor import SessionAcceptor
 from broker.server.session import CLOSE_SECONDS, Session
 from broker.wire.frames import HEARTBEAT_SECONDS
 
@@ -64,7 +66,7 @@ class Server:
         self.channel_lines = ChannelLines(manager)
         self._admission = admission or EntryPolicy.by(manager)
         self._certificates: Certificates | None = None
-        self._acceptor: Acceptor
+        self._acceptor: SessionAcceptor
         self._accepting = anyio.CancelScope()
         self._hung_up: anyio.Event | None = None  # while it listens
         self._sessions: set[Session] = set()
@@ -77,13 +79,14 @@ class Server:
         with ExitStack() as undo:
             listening = await self._listen(undo)
             self.addresses = tuple(printed(each.socket) for each in listening)
-            self._acceptor = Acceptor(
+            self._acceptor = SessionAcceptor(
                 self.manager.clock, self.limits, self._session, self._admission, self.manager.authentication.log,
                 self._certificates,
             )  # fmt: skip
             self._hung_up = anyio.Event()
             undo.callback(follow_changes(self))
             self.manager.start_soon(self._accept, listening, undo.pop_all(), self._hung_up)
+        self.manager.missing.pop(LISTENER, None)
         logger.info("listening addresses=%s", ",".join(self.addresses))
         return self
 
@@ -181,6 +184,7 @@ class Server:
             self._accepting.cancel()
             with anyio.CancelScope(shield=True):
                 await hung_up.wait()
+            self.manager.missing[LISTENER] = "the listener is closed"
 
     async def reload_certificates(self) -> bool:
         """Serve those who come from now on with the files of `[tls]` as they are now. False, with a line in the log, if

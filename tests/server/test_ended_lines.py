@@ -178,11 +178,11 @@ async def test_nor_is_a_stranger_who_has_gone(
         else:
             line.say(*HELLO)
             await line.hear()
-        await until(lambda: bool(server._acceptor._newcomers) or bool(said))
-        held = [weakref.ref(each) for each in (*server._acceptor._newcomers.values(), *server.lines)]
+        await until(lambda: bool(server._acceptor._entering) or bool(said))
+        held = [weakref.ref(each) for each in (*server._acceptor._entering.values(), *server.lines)]
         assert held or said
         line.close()
-        await until(lambda: not (server._acceptor._newcomers or server.sessions))
+        await until(lambda: not (server._acceptor._entering or server.sessions))
         for _ in range(3):  # until a handshake that has failed is over
             await settle()
         assert [each() for each in held if each() is not None] == []

@@ -1,7 +1,9 @@
-"""The acceptor: it takes the sockets of clients, looks at who may come, and makes sessions of them.
+"""The acceptor: it takes the sockets of clients, looks at who may come, and lets lines begin in turns.
 
 For TCP with and without TLS, and for Unix sockets, alike. A socket with TLS is given the context of its moment, so new
-certificates hold for whoever comes next. A line that has to log in is a `Newcomer` at one of the `places`.
+certificates hold for whoever comes next. A line that nobody has come in on yet is an `EnteringLine` at one of the
+`places`.
+What a line becomes is said by `SessionAcceptor` for programs with the MQI, by `HttpAcceptor` for those with HTTP.
 """
 
 from __future__ import annotations
@@ -9,14 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import anyio
 
 from broker.clock import cancel_timer
 from broker.engine.mistakes import mistake
-from broker.server.security.lines import LOCAL, LineSecurity, address_of, peer_uid
-from broker.server.security.newcomer import Newcomer
+from broker.server.security.lines import LOCAL, LineSecurity, address_of
 from broker.server.security.places import Places
 
 if TYPE_CHECKING:
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
 
     from broker.clock import Clock, Timer
     from broker.config import LimitsConfig
-    from broker.engine.admin.security_log import SecurityLog
     from broker.server.security.certificates import Certificates
+    from broker.server.security.entering_line import EnteringLine
     from broker.server.security.entry_policy import EntryPolicy
     from broker.server.security.places import PlaceChanges
-    from broker.server.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -51,8 +51,18 @@ class Listening(NamedTuple):
     tls: bool = False
 
 
+class LineLog(Protocol):
+    """Is told of lines that come to nothing."""
+
+    def line_refused(self, address: str, why: str) -> None:
+        """A line was ended before anybody had come in on it."""
+
+    def handshake_failed(self, address: str, why: str) -> None:
+        """A handshake with TLS came to nothing."""
+
+
 class Acceptor:
-    """Accepts clients while `run` runs, and makes a `session` for each line.
+    """Accepts clients while `run` runs. What a line becomes is the matter of a subclass, in `_admit`.
 
     `admission` says who may come, `log` is told who may not, `certificates` are those of the sockets with TLS.
     """
@@ -61,19 +71,17 @@ class Acceptor:
         self,
         clock: Clock,
         limits: LimitsConfig,
-        session: Callable[[], Session],
         admission: EntryPolicy,
-        log: SecurityLog,
+        log: LineLog,
         certificates: Certificates | None = None,
     ) -> None:
         self.clock = clock
         self.limits = limits
         self.places = Places(limits, clock.monotonic())
-        self._session = session
         self.log = log
         self._certificates = certificates
         self._admission = admission
-        self._newcomers: dict[object, Newcomer] = {}  # by their places
+        self._entering: dict[object, EnteringLine] = {}  # by their places
         self._loop = asyncio.get_running_loop()
         self._at_once = 1  # so that whoever comes alone is not looked behind
         self._pauses: dict[Listening, Timer] = {}
@@ -82,7 +90,7 @@ class Acceptor:
         self._ended = False
 
     async def run(self, listening: Sequence[Listening]) -> None:
-        """Accept clients until cancelled; lines that have no session yet end with it."""
+        """Accept clients until cancelled; lines that still arrive end with it."""
         async with asyncio.TaskGroup() as self._tasks:  # its tasks begin in a fifth of the time of anyio's
             if self._certificates is not None:
                 self._tasks.create_task(self._certificates.watch(), name="watch of the certificates")
@@ -96,8 +104,8 @@ class Acceptor:
                     self._loop.remove_reader(each.socket)
                 for timer in (*self._pauses.values(), self._next_handshake):
                     cancel_timer(timer)
-                for newcomer in list(self._newcomers.values()):
-                    newcomer.close()
+                for entering in list(self._entering.values()):
+                    entering.close()
 
     # Sockets
 
@@ -127,35 +135,27 @@ class Acceptor:
     def _take(self, accepted: socket.socket, address: str, *, tls: bool) -> None:
         if address != LOCAL and self._admission.blocked(address):
             self._refuse(accepted, address, "its address is blocked")
-        elif tls or self._admission.must_log_in(address):
-            self._seat(Newcomer(self, accepted, address, tls=tls), accepted)
         else:
-            self._tasks.create_task(self._connect_trusted(accepted, address))
+            self._admit(accepted, address, tls=tls)
 
-    def _seat(self, newcomer: Newcomer, accepted: socket.socket) -> None:
-        line = LineSecurity(address=newcomer.address)
+    def _admit(self, accepted: socket.socket, address: str, *, tls: bool) -> None:
+        """Begin a line: at once, or as one that enters, and is given a seat."""
+        raise NotImplementedError
+
+    def _seat(self, entering: EnteringLine, accepted: socket.socket) -> None:
+        line = LineSecurity(address=entering.address)
         now = self.clock.monotonic()
-        place, changes = self.places.arrive(newcomer.address, now, tls=newcomer.tls, local=line.local)
+        place, changes = self.places.arrive(entering.address, now, tls=entering.tls, local=line.local)
         if place is None:
-            self._refuse(accepted, newcomer.address, "too many lines come from its address")
+            self._refuse(accepted, entering.address, "too many lines come from its address")
         else:
-            newcomer.place = place
-            self._newcomers[place] = newcomer
+            entering.place = place
+            self._entering[place] = entering
         self._follow(changes)
 
     def _refuse(self, accepted: socket.socket, address: str, why: str) -> None:
         accepted.close()
         self.log.line_refused(address, why)
-
-    async def _connect_trusted(self, accepted: socket.socket, address: str) -> None:
-        line = LineSecurity(address=address, uid=peer_uid(accepted))
-
-        def session() -> Session:
-            made = self._session()
-            made.line = line
-            return made
-
-        await self.connect(accepted, session, address=address, tls=False)
 
     async def connect(
         self, accepted: socket.socket, protocol: Callable[[], asyncio.Protocol], *, address: str, tls: bool
@@ -181,44 +181,32 @@ class Acceptor:
                 raise
             mistake(error, f"the line of {address or 'local'}")
 
-    # Newcomers
+    # Arrivals
 
-    def session_of(self, newcomer: Newcomer, transport: asyncio.BaseTransport) -> Session:
-        """Make the session of a line whose handshake is over."""
-        session = self._session()
-        session.newcomer = newcomer
-        if newcomer.tls:
-            assert self._certificates is not None
-            session.line = self._certificates.line_security(newcomer.address, transport)
-        else:
-            session.line = LineSecurity(address=newcomer.address, uid=newcomer.uid)
-        return session
+    def line_security(self, entering: EnteringLine, transport: asyncio.BaseTransport) -> LineSecurity:
+        """Return what is known of a line whose handshake is over."""
+        if not entering.tls:
+            return LineSecurity(address=entering.address)
+        assert self._certificates is not None
+        return self._certificates.line_security(entering.address, transport)
 
-    def shaken(self, newcomer: Newcomer) -> None:
+    def shaken(self, entering: EnteringLine) -> None:
         """Its handshake is over."""
-        self.places.shaken(newcomer.place)
+        self.places.shaken(entering.place)
         self._begin_due()
 
-    def logged_in(self, newcomer: Newcomer) -> None:
-        """Somebody has logged in on its line."""
-        self._follow(self.places.logged_in(newcomer.place, self.clock.monotonic()))
-
-    def login_failed(self, newcomer: Newcomer) -> None:
-        """Somebody has failed to log in on its line."""
-        self.places.failed(newcomer.place, self.clock.monotonic())
-
-    def gone(self, newcomer: Newcomer) -> None:
+    def gone(self, entering: EnteringLine) -> None:
         """Its line has ended."""
-        self._newcomers.pop(newcomer.place, None)
-        self._follow(self.places.gone(newcomer.place))
+        self._entering.pop(entering.place, None)
+        self._follow(self.places.gone(entering.place))
 
     def _follow(self, changes: PlaceChanges) -> None:
         if self._ended:
             return
         for place in changes.begun:
-            self._tasks.create_task(self._newcomers[place].connect())
+            self._tasks.create_task(self._entering[place].connect())
         for place in changes.closed:
-            self._newcomers[place].refuse("others need its place, and it is the oldest without a user")
+            self._entering[place].refuse("others need its place, and it is the oldest without a user")
         self._begin_due()
 
     def _begin_due(self) -> None:
@@ -227,7 +215,7 @@ class Acceptor:
             return
         now = self.clock.monotonic()
         for place in self.places.due(now):
-            self._tasks.create_task(self._newcomers[place].connect())
+            self._tasks.create_task(self._entering[place].connect())
         if self._next_handshake is None and (delay := self.places.delay(now)):
             self._next_handshake = self.clock.call_later(delay, self._handshake_due)
 

@@ -6,89 +6,35 @@ logged in it steps aside: the session is the protocol of the socket from then on
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, cast
 
-import anyio
-
 from broker.clock import cancel_timer
+from broker.server.security.entering_line import EnteringLine
 from broker.server.security.lines import peer_uid
 from broker.wire.frames import Verb
 
 if TYPE_CHECKING:
+    import asyncio
     import socket
 
-    from broker.clock import Timer
-    from broker.server.security.acceptor import Acceptor
-    from broker.server.security.places import Place
+    from broker.server.security.session_acceptor import SessionAcceptor
     from broker.server.session import Session
     from broker.wire.frames import Frame
 
 
-class Newcomer(asyncio.Protocol):
-    """A line before its login. `acceptor` has accepted its `socket`, at `address`, and seats it at its `place`.
-
-    `logged_in`, `login_failed` and `login_over` tell it what becomes of a CONNECT; its time stands still meanwhile.
+class Newcomer(EnteringLine):
+    """A line before its login. `logged_in`, `login_failed` and `login_over` tell it what becomes of a CONNECT; its time
+    stands still meanwhile.
     """
 
-    place: Place
     session: Session
+    _acceptor: SessionAcceptor
 
-    def __init__(self, acceptor: Acceptor, accepted: socket.socket, address: str, *, tls: bool) -> None:
-        self.address = address
-        self.tls = tls
+    def __init__(self, acceptor: SessionAcceptor, accepted: socket.socket, address: str, *, tls: bool) -> None:
+        super().__init__(acceptor, accepted, address, tls=tls)
         self.uid = peer_uid(accepted)
-        self._acceptor = acceptor
-        self._socket = accepted
-        self._scope: anyio.CancelScope | None = None
-        self._transport: asyncio.Transport | None = None
-        self._timer: Timer | None = None
         self._received = 0
-        self._gone = False
         self._on_its_own = False  # since somebody has logged in
-
-    # Before there is a session
-
-    async def connect(self) -> None:
-        """Make a session of the socket, after its handshake where it has TLS."""
-        if self._gone:
-            return
-        self._watch()
-        try:
-            with anyio.CancelScope() as self._scope:
-                await self._acceptor.connect(self._socket, lambda: self, address=self.address, tls=self.tls)
-        finally:
-            if self._transport is None:
-                self.gone()
-
-    def refuse(self, why: str) -> None:
-        """Say why in the log, and end the line."""
-        self._acceptor.log.line_refused(self.address, why)
-        self.close()
-
-    def close(self) -> None:
-        """End the line, without a byte."""
-        if self._transport is not None:
-            self._transport.abort()
-        elif self._scope is not None:
-            self._scope.cancel()
-        else:
-            self._socket.close()
-            self.gone()
-
-    def gone(self) -> None:
-        """The line has ended."""
-        if not self._gone:
-            self._gone = True
-            cancel_timer(self._timer)
-            self._acceptor.gone(self)
-
-    def _watch(self) -> None:
-        cancel_timer(self._timer)
-        self._timer = self._acceptor.clock.call_later(self._acceptor.limits.login_timeout, self._expire)
-
-    def _expire(self) -> None:
-        self.refuse(f"no login within [limits] login_timeout = {self._acceptor.limits.login_timeout:g} s")
 
     # The protocol of the socket
 
