@@ -24,10 +24,12 @@ from broker.clock import Clock
 from broker.commands.errors import without_secrets
 from broker.commands.language.script import located
 from broker.engine import QueueManager
+from broker.engine.health import LISTENER, STARTING
 from broker.engine.security.credentials import tokens_of
 from broker.engine.shared_queues import GroupError
 from broker.mqi.errors import CommandFailedError
 from broker.server.errors import StartError, StoreLostError
+from broker.server.http_serving import http_serving
 from broker.server.open_files import allow_open_files
 from broker.server.security.entry_policy import EntryPolicy
 from broker.server.server import Server
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
     from broker.config import Config
+    from broker.server.http_serving import HttpServing
 
 logger = logging.getLogger(__name__)
 
@@ -98,17 +101,20 @@ async def run(
     fails while it runs, GroupError when the queue-sharing group cannot be joined or is lost, and what a service raises.
     """
     watch = watch or DaemonWatch()
+    serve_http = http_serving(config)
     signals = EndSignals(watch, config.queue_manager.quiesce_timeout, END_GRACE)
+    loads_certificates = bool(config.tls.host) or config.http.tls
     with _hangups_ignored(), signals.handled():
-        async with _open(config) as manager:
+        async with _open(config) as manager, serve_http(manager) as http:
             done = 0
             for path in config.queue_manager.startup:
                 done += await _run_commands(manager, path, done)
+            http.check_users()
             admission = EntryPolicy.by(manager, config.tls)
             async with Server(manager, config.listener, config.limits, admission) as server:
                 try:
-                    with _hangups_reload(manager, server) if config.tls.host else nullcontext():
-                        await _serve(manager, server, services, ready, watch, signals)
+                    with _hangups_reload(manager, server, http) if loads_certificates else nullcontext():
+                        await _serve(manager, server, http, services, ready, watch, signals)
                 except BaseExceptionGroup as group:
                     raise _lone(group) from None
                 finally:
@@ -119,9 +125,11 @@ async def run(
 def _open(config: Config) -> QueueManager:
     try:
         tokens_of(config, Clock())  # which are made again when it opens
-        return QueueManager.open(config)
+        manager = QueueManager.open(config)
     except (ImportError, RuntimeError, ValueError) as error:
         raise StartError(str(error)) from error  # it names the setting, or the extra
+    manager.missing = {STARTING: "the startup commands run", LISTENER: "nothing listens yet"}
+    return manager
 
 
 async def _run_commands(manager: QueueManager, path: Path, before: int) -> int:
@@ -158,6 +166,7 @@ def _stays(commands: int) -> str:
 async def _serve(
     manager: QueueManager,
     server: Server,
+    http: HttpServing,
     services: Sequence[Service],
     ready: Callable[[str], None] | None,
     watch: DaemonWatch,
@@ -172,10 +181,11 @@ async def _serve(
             for number, service in enumerate(services, 1):
                 await tasks.start(_host, service, manager, stop, watch, name=f"service {number} of {manager.name}")
             ordered = signals.ready()
-            line = f"EverMQ {manager.name} ready on {', '.join(server.addresses)}"
-            logger.info(
-                "%s", line, extra={"event": "ready", "queue_manager": manager.name, "addresses": server.addresses}
-            )
+            manager.missing.pop(STARTING, None)
+            http.started()
+            addresses = (*server.addresses, *http.addresses)
+            line = f"EverMQ {manager.name} ready on {', '.join(addresses)}"
+            logger.info("%s", line, extra={"event": "ready", "queue_manager": manager.name, "addresses": addresses})
             if ready is not None:
                 ready(line)
             await ordered
@@ -204,18 +214,19 @@ def _ignore_hangups(loop: asyncio.AbstractEventLoop) -> None:
 
 
 @contextmanager
-def _hangups_reload(manager: QueueManager, server: Server) -> Iterator[None]:
+def _hangups_reload(manager: QueueManager, server: Server, http: HttpServing) -> Iterator[None]:
     """An order to read the configuration again loads the certificates."""
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGHUP, lambda: manager.start_soon(_reload, server))
+    loop.add_signal_handler(signal.SIGHUP, lambda: manager.start_soon(_reload, server, http))
     try:
         yield
     finally:
         _ignore_hangups(loop)
 
 
-async def _reload(server: Server) -> None:
+async def _reload(server: Server, http: HttpServing) -> None:
     await server.reload_certificates()
+    await http.reload_certificates()
 
 
 async def _host(

@@ -24,6 +24,7 @@ _PLACES: Final = {
     "dead_letters": (2, 1),
     "client": (3, 1),
     "server": (4, 1),
+    "http": (4, 1.6),
     "sharing": (5, 1),
     "triggers": (0, 2),
     "groups": (1, 2),

@@ -97,6 +97,15 @@ def test_a_daemon_loads_triggers_for_handlers_and_no_parser_before_there_is_some
     assert "broker.engine.manager" in modules
     security = "broker.server.security"
     assert not modules & {f"{security}.tls", f"{security}.certificates", "cryptography", "joserfc"}
+    served_by_http = {
+        "starlette",
+        "uvicorn",
+        "httptools",
+        "prometheus_client",
+        "broker.http",
+        "broker.server.http_server",
+    }
+    assert not modules & served_by_http
     assert rooms(modules) & {"lark", "triggers"} == ({"triggers"} if handlers else set())
 
 

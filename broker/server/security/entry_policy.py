@@ -62,5 +62,9 @@ class EntryPolicy:
                 "[tls] host is set, and there is no certificate. Write, with the paths of yours:",
                 tls_lines(self.tls.host),
             )
+        self.check_users("[tls] host")
+
+    def check_users(self, setting: str) -> None:
+        """Raise StartError where this setting serves other machines, and nobody could prove who they are."""
         if not self.can_authenticate():
-            raise StartError("[tls] host is set, and nobody could prove who they are. Give one of these:", _WAYS)
+            raise StartError(f"{setting} is set, and nobody could prove who they are. Give one of these:", _WAYS)

@@ -219,6 +219,10 @@ class Places:
         place.origin.tried(now, succeeded=True)
         return self._leave(place)
 
+    def passed(self, place: Place) -> PlaceChanges:
+        """The line needs no place any more, though nobody has logged in on it."""
+        return self._leave(place)
+
     def failed(self, place: Place, now: float) -> None:
         """Somebody has failed to log in."""
         place.origin.tried(now, succeeded=False)

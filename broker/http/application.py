@@ -1,0 +1,73 @@
+"""The application: the routes of the HTTP server, and the parts that are mounted beside them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Mount, Route
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from broker.http.metrics import Metrics
+    from broker.http.probes import Probes
+    from broker.http.served_manager import ServedManager
+
+BODY_BYTES: Final = 64 * 1024
+"""The longest body of a request, where a mounted part does not say otherwise."""
+
+STARTING: Final = "starting"
+
+
+class Mounted(NamedTuple):
+    """A part of the server with routes of its own below a path, and a longest body."""
+
+    path: str
+    app: ASGIApp
+    body_bytes: int = BODY_BYTES
+
+
+class Application:
+    """The ASGI application of one address. Until the start is over it answers probes alone."""
+
+    def __init__(
+        self, served: ServedManager, probes: Probes, metrics: Metrics | None, mounted: Sequence[Mounted] = ()
+    ) -> None:
+        self._served = served
+        self._mounted = mounted
+        routes = [
+            Route("/livez", probes.live),
+            Route("/readyz", probes.ready),
+            Route("/startupz", probes.startup),
+        ]
+        late = [] if metrics is None else [Route("/metrics", metrics.get)]
+        paths = ", ".join([*(each.path for each in (*routes, *late)), *(f"{each.path}/..." for each in mounted)])
+        self._probes = {each.path for each in routes}
+        self._absent = f"there is nothing at this path; there are {paths}\n"
+        self._app = Starlette(
+            routes=[*routes, *late, *(Mount(each.path, each.app) for each in mounted)],
+            exception_handlers={404: self._not_found},
+        )
+        self._app.router.redirect_slashes = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        why = "" if scope["path"] in self._probes else self._served.failing_checks(ready=True).get(STARTING, "")
+        app = PlainTextResponse(f"{STARTING}: {why}\n", 503, headers={"Retry-After": "1"}) if why else self._app
+        await app(scope, receive, send)
+
+    def body_bytes(self, path: str) -> int:
+        """Return how long the body of a request for this path may be."""
+        for each in self._mounted:
+            if path == each.path or path.startswith(f"{each.path}/"):
+                return each.body_bytes
+        return BODY_BYTES
+
+    async def _not_found(self, request: Request, error: Exception) -> Response:
+        return PlainTextResponse(self._absent, 404)

@@ -1,0 +1,191 @@
+"""The HTTP server: the sockets of `[http]`, and the lines of HTTP that they become.
+
+Sockets are accepted by the acceptor, as those of programs with the MQI are: with a fresh context of TLS each, within
+places and rates. What is said on them is the matter of `broker.http`.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+import anyio
+
+from broker.config import http_lines, tls_lines
+from broker.config.kinds import host_and_port
+from broker.http.application import Application
+from broker.http.lines import HttpLines
+from broker.http.metrics import Metrics, Scrapes
+from broker.http.probes import Probes
+from broker.server.errors import StartError
+from broker.server.listening import printed, tcp_sockets
+from broker.server.security.acceptor import Listening
+from broker.server.security.http_acceptor import HttpAcceptor
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from broker.clock import Clock
+    from broker.config import Config
+    from broker.http.served_manager import ServedManager
+    from broker.server.security.acceptor import LineLog
+    from broker.server.security.certificates import Certificates
+    from broker.server.security.entry_policy import EntryPolicy
+    from broker.server.security.lines import LineSecurity
+
+logger = logging.getLogger(__name__)
+
+CLOSE_SECONDS: Final = 2.0
+"""How long a line that has asked something is waited for at the end."""
+
+
+def check_http(config: Config) -> None:
+    """Raise StartError where the settings of `[http]` cannot be followed; the note has the lines to write."""
+    http = config.http
+    if http.serves_others and not http.tls:
+        raise StartError(
+            f"cannot serve HTTP on {http.listen}: without TLS the daemon answers this machine only, but for [http] "
+            "probes. Write, with the paths of your certificate:",
+            http_lines(http.listen),
+        )
+    if http.tls and config.tls.certificate is None:
+        raise StartError(
+            "[http] tls is true, and there is no certificate. Write, with the paths of yours:",
+            tls_lines(config.tls.host),
+        )
+
+
+class HttpAddress(NamedTuple):
+    """One address that is listened on: the sockets, who accepts there, and the lines that there are."""
+
+    listening: list[Listening]
+    acceptor: HttpAcceptor
+    lines: HttpLines
+
+
+class HttpServer:
+    """The HTTP server of a queue manager, an async context manager that listens while it is entered.
+
+    `addresses` are those bound, as URLs; a configured port 0 shows there as the port taken. `admission` says who may
+    come to `listen`, `log` is told of lines that come to nothing, `start_soon` runs its task. Entering raises
+    StartError.
+    """
+
+    def __init__(
+        self,
+        served: ServedManager,
+        config: Config,
+        clock: Clock,
+        admission: EntryPolicy,
+        log: LineLog,
+        start_soon: Callable[..., object],
+    ) -> None:
+        self.addresses: tuple[str, ...] = ()
+        self._probes = Probes(served)
+        self._served = served
+        self._config = config
+        self._clock = clock
+        self._admission = admission
+        self._log = log
+        self._start_soon = start_soon
+        self._certificates: Certificates | None = None
+        self._addresses: list[HttpAddress] = []
+        self._accepting = anyio.CancelScope()
+        self._hung_up: anyio.Event | None = None  # while it listens
+
+    async def __aenter__(self) -> Self:
+        check_http(self._config)
+        with ExitStack() as undo:
+            await self._listen(undo)
+            self._hung_up = anyio.Event()
+            self._start_soon(self._accept, undo.pop_all(), self._hung_up)
+        logger.info("http listening addresses=%s", ",".join(self.addresses), extra={"event": "http_listening"})
+        self._warn_of_names()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop listening, and end the lines when they have their answers."""
+        hung_up, self._hung_up = self._hung_up, None
+        if hung_up is not None:
+            self._accepting.cancel()
+            with anyio.CancelScope(shield=True):
+                await hung_up.wait()
+                for address in self._addresses:
+                    await address.lines.end(CLOSE_SECONDS)
+
+    def check_users(self) -> None:
+        """Raise StartError where other machines are served, and nobody could prove who they are."""
+        if self._config.http.serves_others:
+            self._admission.check_users("[http] listen")
+
+    def started(self) -> None:
+        """The start of the daemon is over: it may have been ready now, though nobody asks."""
+        self._probes.started()
+
+    async def reload_certificates(self) -> bool:
+        """Serve those who come from now on with the files of `[tls]` as they are now. False, with a line in the log, if
+        they cannot be used, or there is no TLS.
+        """
+        return self._certificates is not None and await self._certificates.reload()
+
+    @property
+    def lines(self) -> int:
+        """The number of open lines."""
+        return sum(len(address.lines) for address in self._addresses)
+
+    async def _listen(self, undo: ExitStack) -> None:
+        """Bind the sockets, which `undo` closes."""
+        http, served = self._config.http, self._served
+        scrapes = Scrapes(served, self._clock, http.queues_max)
+        if http.listen:
+            if http.tls:
+                from broker.server.security.certificates import Certificates  # without TLS nothing is paid for it
+
+                self._certificates = Certificates(self._config.tls, self._clock)
+                await self._certificates.start()
+            metrics = Metrics(scrapes, need_users=http.metrics_need_users)
+            await self._listen_on(http.listen, Application(served, self._probes, metrics), undo, tls=http.tls)
+        if http.probes:
+            shown = Metrics(scrapes, need_users=False) if http.probes_metrics else None
+            await self._listen_on(http.probes, Application(served, self._probes, shown), undo, tls=None)
+
+    async def _listen_on(self, address: str, application: Application, undo: ExitStack, *, tls: bool | None) -> None:
+        """Listen on an address; without TLS on loopback alone, unless it is that of the probes (None)."""
+        host, port = host_and_port(address)
+        bound = await tcp_sockets(host, port, undo, loopback=tls is False)
+        limits = self._config.limits
+        lines = HttpLines(application, self._clock, self._config.http.connections, limits.send_timeout)
+        acceptor = HttpAcceptor(
+            self._clock, limits, partial(_line, lines), self._admission, self._log,
+            self._certificates if tls else None,
+        )  # fmt: skip
+        self._addresses.append(HttpAddress([Listening(each, tls=bool(tls)) for each in bound], acceptor, lines))
+        scheme = "https" if tls else "http"
+        self.addresses += tuple(f"{scheme}://{printed(each)}" for each in bound)
+
+    async def _accept(self, undo: ExitStack, hung_up: anyio.Event) -> None:
+        try:
+            with undo, self._accepting:
+                async with anyio.create_task_group() as tasks:
+                    for address in self._addresses:
+                        tasks.start_soon(address.acceptor.run, address.listening)
+        finally:
+            hung_up.set()
+
+    def _warn_of_names(self) -> None:
+        http = self._config.http
+        if http.probes_serve_others and http.probes_metrics:
+            logger.warning(
+                "names of queues told to whoever reaches %s, by /metrics: write probes_metrics = false below [http] to "
+                "tell none", http.probes, extra={"event": "names_told"},
+            )  # fmt: skip
+
+
+def _line(lines: HttpLines, security: LineSecurity, gone: Callable[[], None]) -> asyncio.Protocol:
+    return lines.line({"address": security.address, "certificate": security.certificate}, gone)

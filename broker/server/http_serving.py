@@ -1,0 +1,135 @@
+"""What a daemon serves by HTTP: a server where `[http]` names an address, and nothing where it does not, unloaded."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import asynccontextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+import anyio
+
+from broker.commands.requests import RefreshSecurityRequest
+from broker.engine.security.log_rate import LogRate
+from broker.server.errors import StartError
+from broker.server.security.entry_policy import EntryPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from broker.clock import Clock
+    from broker.commands.requests import SecurityRequest
+    from broker.config import Config
+    from broker.engine import QueueManager
+
+logger = logging.getLogger(__name__)
+
+NEEDS_EXTRA: Final = "[http] needs starlette, uvicorn and others: pip install 'evermq[http]'"
+
+
+class HttpServing(Protocol):
+    """What the daemon tells its HTTP server. `addresses` are those on which it listens."""
+
+    addresses: tuple[str, ...]
+
+    def check_users(self) -> None:
+        """Raise StartError where other machines are served, and nobody could prove who they are."""
+
+    def started(self) -> None:
+        """The start of the daemon is over."""
+
+    async def reload_certificates(self) -> bool:
+        """Load the certificates again, for those who come from now on. False if they cannot be used, or are none."""
+
+
+class NoHttpServer:
+    """Stands where no address is served."""
+
+    addresses: tuple[str, ...] = ()
+
+    def check_users(self) -> None:
+        """Nobody comes."""
+
+    def started(self) -> None:
+        """Nobody asks."""
+
+    async def reload_certificates(self) -> bool:
+        """There are none."""
+        return False
+
+
+def http_serving(config: Config) -> Callable[[QueueManager], AbstractAsyncContextManager[HttpServing]]:
+    """Return what makes the HTTP server of a queue manager that is open. Raises StartError, before anything is opened,
+    for settings that cannot be followed, and where the extra is missing.
+    """
+    if not (config.http.listen or config.http.probes):
+        return lambda manager: nullcontext(NoHttpServer())
+    _check(config)
+    return partial(_server, config)
+
+
+def _check(config: Config) -> None:
+    try:
+        from broker.server.http_server import check_http
+    except ImportError as error:
+        raise StartError(NEEDS_EXTRA) from error
+    check_http(config)
+
+
+@asynccontextmanager
+async def _server(config: Config, manager: QueueManager) -> AsyncIterator[HttpServing]:
+    from broker.http.served_manager import ManagerInProcess
+    from broker.server.http_server import HttpServer
+
+    server = HttpServer(
+        ManagerInProcess(manager), config, manager.clock, EntryPolicy.by(manager), manager.authentication.log,
+        manager.start_soon,
+    )  # fmt: skip
+
+    async def reload() -> None:
+        await server.reload_certificates()
+
+    def follow(request: SecurityRequest) -> None:
+        if request == RefreshSecurityRequest("SSL"):
+            manager.start_soon(reload)
+
+    async with server:
+        manager.commands.security.followers.append(follow)
+        try:
+            yield server
+        finally:
+            manager.commands.security.followers.remove(follow)
+
+
+@asynccontextmanager
+async def serve_remote(config: Config, clock: Clock, url: str, callers_url: str) -> AsyncIterator[tuple[str, ...]]:
+    """Serve the queue manager at a URL; the addresses. Callers come to it by a URL of theirs. Raises StartError."""
+    _check(config)
+    from broker.http.served_manager import ManagerAtUrl
+    from broker.server.http_server import HttpServer
+
+    served = ManagerAtUrl(url, callers_url, clock)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(served.run)
+        async with HttpServer(served, config, clock, EntryPolicy(), LoggedLines(clock), tasks.start_soon) as server:
+            server.started()
+            yield server.addresses
+        tasks.cancel_scope.cancel()
+
+
+class LoggedLines:
+    """Logs lines that come to nothing, of an address ten a second."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._rate = LogRate()
+
+    def line_refused(self, address: str, why: str) -> None:
+        """A line was ended before anybody had come in on it."""
+        if self._rate.allows(address, self._clock.monotonic()):
+            logger.info("connection_refused peer=%s: %s", address, why)
+
+    def handshake_failed(self, address: str, why: str) -> None:
+        """A handshake with TLS came to nothing."""
+        self.line_refused(address, f"no TLS handshake: {why}")
