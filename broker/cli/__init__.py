@@ -43,6 +43,11 @@ COMMANDS = (
         "Make a queue-sharing group, look at it, recover what a failed member has left.",
     ),
     ListedCommand(
+        "health",
+        "broker.cli.health",
+        "Tell if a queue manager is alive, or ready: exit code 0, or 20 with the checks that fail on standard error.",
+    ),
+    ListedCommand(
         "init",
         "broker.cli.administration.init",
         "Make a queue manager in DIR: its broker.toml, its data, and the first administrator.",
