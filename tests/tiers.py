@@ -35,6 +35,7 @@ PARTS: Final = {
     "tests/cli/test_bench.py": 3,
     "tests/cli/test_daemon.py": 3,
     "tests/cli/test_demo.py": 4,
+    "tests/cli/test_http.py": 2,
     "tests/cli/test_monitor.py": 3,
     "tests/cli/test_pipeline_archives.py": NONE,
     "tests/cli/test_streams.py": 3,

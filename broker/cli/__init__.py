@@ -48,6 +48,11 @@ COMMANDS = (
         "Tell if a queue manager is alive, or ready: exit code 0, or 20 with the checks that fail on standard error.",
     ),
     ListedCommand(
+        "http",
+        "broker.cli.http",
+        "Serve health and figures of a queue manager by HTTP, from a process of its own.",
+    ),
+    ListedCommand(
         "init",
         "broker.cli.administration.init",
         "Make a queue manager in DIR: its broker.toml, its data, and the first administrator.",
