@@ -118,7 +118,8 @@ class HttpLine(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._body_bytes_max = self._lines.application.body_bytes(_path(self.url))
+        self.app = application = self._lines.application  # that of this moment
+        self._body_bytes_max = application.body_bytes(_path(self.url))
         if any(name == b"content-length" and int(value) > self._body_bytes_max for name, value in self.headers):
             raise RequestRefusedError(*BODY_TOO_LONG)
         super().on_headers_complete()

@@ -36,7 +36,7 @@ class HttpLines:
         )  # fmt: skip
         self.config.load()
         self.state = ServerState()
-        self._most = most
+        self.most = most
         self._open: set[HttpLine] = set()
         self._idle: dict[HttpLine, None] = {}  # the one that has been so for the longest time first
 
@@ -51,7 +51,7 @@ class HttpLines:
         """A line has begun, and asks nothing yet."""
         self._open.add(line)
         self._idle[line] = None
-        if len(self) > self._most and self._idle:
+        if len(self) > self.most and self._idle:
             next(iter(self._idle)).cut()
 
     def asks(self, line: HttpLine) -> None:

@@ -57,7 +57,7 @@ class Scrapes:
     def __init__(self, served: ServedManager, clock: Clock, queues_max: int) -> None:
         self.served = served
         self._clock = clock
-        self._queues_max = queues_max
+        self.queues_max = queues_max
         self._process = ProcessFigures()
         self._one = anyio.Lock()
         self._texts: dict[AskedScrape, tuple[str, str]] = {}
@@ -71,7 +71,7 @@ class Scrapes:
             if texts is None:
                 async with connecting() as connection:
                     taken = await connection.figures(
-                        queue=asked.queue, per=asked.per, names=asked.names, queues_max=self._queues_max
+                        queue=asked.queue, per=asked.per, names=asked.names, queues_max=self.queues_max
                     )
                 self._texts[asked] = texts = taken, self._process.text()
                 self._clock.call_later(FRESH_SECONDS, partial(self._forget, asked))

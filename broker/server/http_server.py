@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from broker.clock import Clock
-    from broker.config import Config
+    from broker.config import Config, HttpConfig
     from broker.http.served_manager import ServedManager
     from broker.server.security.acceptor import LineLog
     from broker.server.security.certificates import Certificates
@@ -60,11 +60,12 @@ def check_http(config: Config) -> None:
 
 
 class HttpAddress(NamedTuple):
-    """One address that is listened on: the sockets, who accepts there, and the lines that there are."""
+    """One address that is listened on: the sockets, who accepts there, the lines that there are; if it is `probes`."""
 
     listening: list[Listening]
     acceptor: HttpAcceptor
     lines: HttpLines
+    probes: bool
 
 
 class HttpServer:
@@ -86,6 +87,7 @@ class HttpServer:
     ) -> None:
         self.addresses: tuple[str, ...] = ()
         self._probes = Probes(served)
+        self._scrapes = Scrapes(served, clock, config.http.queues_max)
         self._served = served
         self._config = config
         self._clock = clock
@@ -134,6 +136,13 @@ class HttpServer:
         """
         return self._certificates is not None and await self._certificates.reload()
 
+    def change(self, http: HttpConfig) -> None:
+        """Answer by other settings of `[http]` from now on, but for those that say where it listens, and with TLS."""
+        self._scrapes.queues_max = http.queues_max
+        for address in self._addresses:
+            address.lines.most = http.connections
+            address.lines.application = self._application(http, probes=address.probes)
+
     @property
     def lines(self) -> int:
         """The number of open lines."""
@@ -141,33 +150,37 @@ class HttpServer:
 
     async def _listen(self, undo: ExitStack) -> None:
         """Bind the sockets, which `undo` closes."""
-        http, served = self._config.http, self._served
-        scrapes = Scrapes(served, self._clock, http.queues_max)
+        http = self._config.http
         if http.listen:
             if http.tls:
                 from broker.server.security.certificates import Certificates  # without TLS nothing is paid for it
 
                 self._certificates = Certificates(self._config.tls, self._clock)
                 await self._certificates.start()
-            metrics = Metrics(scrapes, need_users=http.metrics_need_users)
-            await self._listen_on(http.listen, Application(served, self._probes, metrics), undo, tls=http.tls)
+            await self._listen_on(http.listen, undo, probes=False)
         if http.probes:
-            shown = Metrics(scrapes, need_users=False) if http.probes_metrics else None
-            await self._listen_on(http.probes, Application(served, self._probes, shown), undo, tls=None)
+            await self._listen_on(http.probes, undo, probes=True)
 
-    async def _listen_on(self, address: str, application: Application, undo: ExitStack, *, tls: bool | None) -> None:
-        """Listen on an address; without TLS on loopback alone, unless it is that of the probes (None)."""
+    async def _listen_on(self, address: str, undo: ExitStack, *, probes: bool) -> None:
+        """Listen on an address; without TLS on loopback alone, unless it is that of the probes."""
+        http, limits = self._config.http, self._config.limits
+        tls = http.tls and not probes
         host, port = host_and_port(address)
-        bound = await tcp_sockets(host, port, undo, loopback=tls is False)
-        limits = self._config.limits
-        lines = HttpLines(application, self._clock, self._config.http.connections, limits.send_timeout)
+        bound = await tcp_sockets(host, port, undo, loopback=not (tls or probes))
+        lines = HttpLines(self._application(http, probes=probes), self._clock, http.connections, limits.send_timeout)
         acceptor = HttpAcceptor(
             self._clock, limits, partial(_line, lines), self._admission, self._log,
             self._certificates if tls else None,
         )  # fmt: skip
-        self._addresses.append(HttpAddress([Listening(each, tls=bool(tls)) for each in bound], acceptor, lines))
+        self._addresses.append(HttpAddress([Listening(each, tls=tls) for each in bound], acceptor, lines, probes))
         scheme = "https" if tls else "http"
         self.addresses += tuple(f"{scheme}://{printed(each)}" for each in bound)
+
+    def _application(self, http: HttpConfig, *, probes: bool) -> Application:
+        """Return what is answered at an address by these settings."""
+        shown = http.probes_metrics or not probes
+        metrics = Metrics(self._scrapes, need_users=http.metrics_need_users and not probes) if shown else None
+        return Application(self._served, self._probes, metrics)
 
     async def _accept(self, undo: ExitStack, hung_up: anyio.Event) -> None:
         try:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker import QueueManager
+from broker.config import HttpConfig
 from broker.http.application import Application, Mounted
 from broker.http.lines import HttpLines
 from broker.http.probes import Probes
@@ -397,7 +398,8 @@ async def test_an_answer_that_nobody_reads_ends_the_line_after_the_send_timeout(
         for _ in range(1000):
             await send({"type": "http.response.body", "body": b"x" * 256 * KIB, "more_body": True})
 
-    mount.lines.config.loaded_app = pours
+    pours.body_bytes = lambda path: 0  # type: ignore[attr-defined]
+    mount.lines.application = pours  # type: ignore[assignment]
     line = await dial(mount.port)
     await line.say(GET)
     await until(lambda: bool(mount.lines._open) and next(iter(mount.lines._open))._send_timer is not None)
@@ -429,3 +431,24 @@ async def test_at_the_end_answers_that_are_under_way_are_waited_for_and_streams_
     await mount.lines.end(0)
     assert (len(mount.lines), mount.lines.state.tasks) == (0, set())
     late.close()
+
+
+async def test_other_settings_hold_for_what_is_asked_from_now_on_also_on_lines_that_there_are(
+    manager: QueueManager,
+) -> None:
+    settings: dict[str, Any] = {"listen": FREE, "probes": FREE}
+    async with serving(manager, **settings) as server:
+        kept = await dial(port_of(server, 1))
+        await kept.say(GET)
+        await kept.head()
+        await kept.exactly(3)
+        server.change(HttpConfig(**settings, probes_metrics=False, queues_max=1, connections=8))
+        await kept.say(request("/metrics"))
+        assert answer_of(await kept.rest()).status == 404
+        assert "evermq_queues_left_out 1\n" in (await ask(port_of(server), "/metrics")).text
+        lines = [await dial(port_of(server)) for _ in range(12)]
+        await settle()
+        assert (await ask(port_of(server), "/livez")).status == 200
+        assert server.lines <= 8
+        for line in (*lines, kept):
+            line.close()
