@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.engine.figures.claim_families import CONSUMER, SINK
+from broker.engine.figures.group_families import GROUP, STRUCTURE
 from broker.engine.figures.handler_families import HANDLER
 from broker.engine.figures.ibm_names import IBM_Q_MGR, IBM_QUEUE
 from broker.engine.figures.manager_families import INFO, MANAGER, SCRAPE
@@ -14,7 +15,9 @@ from broker.engine.figures.store_families import DAMAGE, STORE
 if TYPE_CHECKING:
     from broker.engine.figures.families import Section
 
-EVERMQ: Final[tuple[Section[Any], ...]] = (INFO, MANAGER, QUEUE, HANDLER, CONSUMER, SINK, STORE, DAMAGE, SCRAPE)
+EVERMQ: Final[tuple[Section[Any], ...]] = (
+    INFO, MANAGER, QUEUE, HANDLER, CONSUMER, SINK, STORE, DAMAGE, GROUP, STRUCTURE, SCRAPE,
+)  # fmt: skip
 
 IBMMQ: Final[tuple[Section[Any], ...]] = (IBM_Q_MGR, IBM_QUEUE)
 

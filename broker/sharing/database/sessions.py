@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import asyncpg
 
+from broker.core.queues.counts.duration import Duration
 from broker.core.security.addresses import is_loopback
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -51,10 +52,12 @@ class SessionFigures:
         """Calls that have waited for a session."""
         self.unknown = 0
         """Transactions whose outcome had to be looked up."""
+        self.seconds = Duration()
+        """The time that the round trips took."""
 
     def to_dict(self) -> dict[str, int]:
         """As the status shows them."""
-        return dict(vars(self))
+        return {name: value for name, value in vars(self).items() if isinstance(value, int)}
 
 
 class DatabaseSession(asyncpg.Connection):  # type: ignore[misc]  # asyncpg tells type checkers nothing
@@ -92,10 +95,14 @@ class DatabaseSession(asyncpg.Connection):  # type: ignore[misc]  # asyncpg tell
         return self._make(super().fetchval(*arguments, **options))
 
     async def _make(self, call: Coroutine[Any, Any, Any]) -> Any:
-        if self.figures is not None:
-            self.figures.round_trips += 1
+        figures, began = self.figures, anyio.current_time()
+        if figures is not None:
+            figures.round_trips += 1
         try:
-            return await call
+            found = await call
+            if figures is not None:
+                figures.seconds.add(anyio.current_time() - began)
+            return found
         except AttributeError as error:
             if not self.is_closed():
                 raise

@@ -120,6 +120,7 @@ class GroupMember:
 
     async def start(self) -> None:
         self.core, self.context = self.manager.core, self.manager.context
+        self.context.figures.group = self.membership.scraped
         await self.membership.start()
 
     async def joined(self) -> None:

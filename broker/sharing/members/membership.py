@@ -22,6 +22,7 @@ import asyncpg
 from broker.clock import boottime
 from broker.core.manager import INSTANCE
 from broker.core.names.sharing_group import SharingGroup
+from broker.engine.figures.sources import GroupFigures
 from broker.engine.shared_queues import GroupError
 from broker.mqi.errors import MQError
 from broker.sharing.database.errors import LOST, OutcomeUnknownError
@@ -94,6 +95,19 @@ class Membership:
             return False
         structures = [each.definition for each in objects.structures.values() if each.definition is not None]
         return all(each.attributes.get("CFCONLOS") != TERMINATE for each in structures)
+
+    def scraped(self) -> GroupFigures:
+        """Its figures for scrapes."""
+        sessions = self._database.figures
+        return GroupFigures(
+            members=len(self._known.members),
+            joined=self.state == "joined",
+            lease_left=max(0.0, self.times.lease - self.lease.age) if self.state == "joined" else 0.0,
+            calls=sessions.seconds,
+            recoveries=self.takeover.recoveries,
+            transactions={"begun": sessions.transactions, "retried": sessions.retries, "unknown": sessions.unknown},
+            in_doubt=len(self._member.units.outcomes.doubts),
+        )
 
     def figures(self) -> dict[str, Any]:
         """As the status shows them."""
