@@ -25,6 +25,12 @@ def test_the_page_of_the_command_is_as_its_script_writes_it() -> None:
     )
 
 
+def test_the_page_of_figures_is_as_its_script_writes_it() -> None:
+    assert (DOCS / "reference" / "figures.md").read_text("utf-8") == script("figures_page").page(), (
+        "run: python docs/scripts/figures_page.py"
+    )
+
+
 def test_the_page_of_reasons_has_all_of_them() -> None:
     page = script("reasons_page").reasons()
     assert [each for each in MQRC if f"| {each.value} | {each.value:#06x} |" not in page] == []
