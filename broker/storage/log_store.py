@@ -311,14 +311,11 @@ class LogStore(Store):
 
     def figures(self) -> StoreFigures | None:
         """The store in figures, for scrapes; None once it is closed."""
-        opened = self._opened
-        if opened is None:
+        if (opened := self._opened) is None:
             return None
-        keeper = self._keeper
-        found = self._disk.identity(keeper.snapshot.path.name)
-        size = found.size if found else 0
-        log, fill = self._writer.counts, opened.log.fill
-        return StoreFigures(keeper.full, log, fill, keeper.carry_overs, size, self._disk.space())
+        keeper, log = self._keeper, self._writer.counts
+        found, space = self._disk.identity(keeper.snapshot.path.name), self._disk.space()
+        return StoreFigures(keeper.full, log, opened.log.fill, keeper.carry_overs, found.size if found else 0, space)
 
     async def _settled(self) -> None:
         """Wait until all that was submitted is answered."""
