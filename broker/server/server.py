@@ -87,6 +87,7 @@ class Server:
             undo.callback(follow_changes(self))
             self.manager.start_soon(self._accept, listening, undo.pop_all(), self._hung_up)
         self.manager.missing.pop(LISTENER, None)
+        self.manager.context.figures.listeners.append(self)
         logger.info("listening addresses=%s", ",".join(self.addresses))
         return self
 
@@ -95,6 +96,7 @@ class Server:
     ) -> None:
         """Stop listening, tell every client that the queue manager stops, and hang up."""
         await self._hang_up()
+        self.manager.context.figures.listeners.remove(self)
         for session in list(self._sessions):
             session.close(MQRC.Q_MGR_STOPPING, f"{self.manager.name} is stopping")
         if self._sessions:
@@ -128,6 +130,11 @@ class Server:
         return len(self._sessions)
 
     @property
+    def in_flight_bytes(self) -> int:
+        """The bytes of frames and answers on their way, of all lines."""
+        return self.reserve.held
+
+    @property
     def newcomers(self) -> int:
         """The number of lines that have to log in and hold a place meanwhile."""
         return self._acceptor.places.taken
@@ -140,7 +147,10 @@ class Server:
     def admit(self, session: Session) -> bool:
         """Count a session in. False if there is no room for it."""
         self._sessions.add(session)
-        return len(self._sessions) <= self.limits.connections
+        roomy = len(self._sessions) <= self.limits.connections
+        if not roomy:
+            self.manager.context.security_log.count_refused("connections")
+        return roomy
 
     def forget(self, session: Session) -> None:
         """A session has ended."""

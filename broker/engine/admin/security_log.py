@@ -39,6 +39,8 @@ class SecurityLog:
         self._clock = clock
         self._perform = perform
         self._rate = LogRate()
+        self.refused: dict[str, int] = {}
+        """Connections that were refused, by the reason in a word."""
 
     # Calls and commands
 
@@ -67,6 +69,7 @@ class SecurityLog:
         try:
             return Caller.connecting(self._core.objects.authority, user)
         except NotAuthorizedError as error:
+            self.count_refused("authority")
             self._refused(error, application=appl_name)
             self._core.events.connect_refused(user, appl_name, self._clock.time())
             self._perform()
@@ -94,6 +97,10 @@ class SecurityLog:
 
     # Connections
 
+    def count_refused(self, reason: str) -> None:
+        """Count a connection that is refused."""
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+
     def connected(self, user: str, partner: Partner, appl_name: str) -> None:
         """A partner is in, as this user."""
         if self.allows("connected", partner.address):
@@ -106,6 +113,7 @@ class SecurityLog:
         """A partner is not let in: the last step of its admission says by which rule."""
         step = admission.steps[-1]
         lacking = "" if admission.lacking is None else admission.lacking.value[0]
+        self.count_refused(lacking or "rule")
         if self.allows("connection_refused", partner.address):
             logger.info(
                 "connection_refused user=%s application=%s channel=%s peer=%s step=%s rule=%s",
@@ -127,12 +135,17 @@ class SecurityLog:
 
     def line_refused(self, address: str, why: str) -> None:
         """A line was ended before anybody had logged in on it."""
+        self.count_refused("line")
+        self._line_ended(address, why)
+
+    def _line_ended(self, address: str, why: str) -> None:
         if self.allows("connection_refused", address):
             logger.info("connection_refused peer=%s: %s", address or "local", why)
 
     def handshake_failed(self, address: str, why: str) -> None:
         """A handshake with TLS came to nothing."""
-        self.line_refused(address, f"no TLS handshake: {why}")
+        self.count_refused("handshake")
+        self._line_ended(address, f"no TLS handshake: {why}")
         self._core.events.handshake_failed(address, why, self._clock.time())
         self._perform()
 

@@ -61,6 +61,22 @@ MANAGER: Final = Section(
     things=_manager,
     families=(
         gauge(
+            "evermq_connections",
+            "Lines of clients, over TCP or a Unix socket.",
+            lambda m, _: sum([each.sessions for each in m.context.figures.listeners]),
+        ),
+        counter_by(
+            "reason",
+            "evermq_refused_connections_total",
+            "Connections that were refused, by what was lacking.",
+            lambda m, _: m.context.security_log.refused,
+        ),
+        gauge(
+            "evermq_in_flight_bytes",
+            "Bytes of calls and answers on their way to and from clients.",
+            lambda m, _: sum([each.in_flight_bytes for each in m.context.figures.listeners]),
+        ),
+        gauge(
             "evermq_conversations",
             "Connections of programs (Hconn), embedded ones included.",
             lambda m, _: len(m.conversations),

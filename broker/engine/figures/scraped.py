@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from broker.clock import Clock
     from broker.config import Config
@@ -41,11 +41,21 @@ class ScrapedJournal(Protocol):
     def units(self) -> int: ...
 
 
+class ScrapedRefusals(Protocol):
+    """Connections that were refused."""
+
+    @property
+    def refused(self) -> Mapping[str, int]: ...
+
+
 class ScrapedContext(Protocol):
     """Where calls and the turns of the event loop are counted."""
 
     @property
     def figures(self) -> FigureSources: ...
+
+    @property
+    def security_log(self) -> ScrapedRefusals: ...
 
 
 class ScrapedManager(Protocol):

@@ -24,11 +24,7 @@ class CountingListener(Protocol):
 
     @property
     def in_flight_bytes(self) -> int:
-        """The bytes of messages on their way to and from its lines."""
-
-    @property
-    def refused(self) -> Mapping[str, int]:
-        """The lines that it has refused, by the reason in a word."""
+        """The bytes of frames and answers on their way, of all lines."""
 
 
 class GroupFigures(NamedTuple):

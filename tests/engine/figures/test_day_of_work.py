@@ -30,7 +30,8 @@ OF_THE_MACHINE: Final = ("loop_",)
 
 ELSEWHERE: Final = {
     "evermq_info", "evermq_queues_left_out", "evermq_disk_bytes", "evermq_disk_free_bytes", "evermq_loop_turn_seconds",
-    "evermq_loop_longest_turn_seconds",
+    "evermq_loop_longest_turn_seconds", "evermq_connections", "evermq_refused_connections_total",
+    "evermq_in_flight_bytes",
 }  # fmt: skip
 """Families with tests of their own, which a day of work need not move; those of groups are told where there is one."""
 
