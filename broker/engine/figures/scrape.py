@@ -24,7 +24,7 @@ _LOOKS_A_STEP: Final = 500
 
 class Scrape:
     """A scrape of a queue manager. `queues` are those that have series of their own, in the order of their names;
-    `left_out` counts those that would be one too many.
+    `left_out` counts those that would be one too many. `damaged` counts the damaged messages on all queues.
     """
 
     def __init__(self, manager: ScrapedManager, selection: FigureSelection) -> None:
@@ -32,6 +32,7 @@ class Scrape:
         self.selection = selection
         self.queues: list[LocalQueue] = []
         self.left_out: int = 0
+        self.damaged: int = 0
         self.text = ""
 
     def steps(self) -> Iterator[None]:
@@ -52,15 +53,16 @@ class Scrape:
         self.text = text
 
     def _choose(self) -> Iterator[None]:
-        """Find the queues that have series of their own."""
+        """Look at all queues, and find those that have series of their own."""
         selection, queues = self.selection, self.manager.core.objects.queues
-        if selection.per == "none":
-            return
+        singly = selection.per != "none"
         chosen: list[str] = []
         for number, name in enumerate(list(queues), 1):
             queue = queues.get(name)
-            if queue is not None and selection.admits(queue):
-                chosen.append(name)
+            if queue is not None:
+                self.damaged += len(queue.shelf.damaged)
+                if singly and selection.admits(queue):
+                    chosen.append(name)
             if number % _LOOKS_A_STEP == 0:
                 yield
         chosen.sort()

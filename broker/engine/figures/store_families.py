@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from broker.engine.figures.scrape import Scrape
-    from broker.engine.figures.scraped import ScrapedManager
     from broker.storage.figures import StoreFigures
 
 
@@ -20,13 +19,8 @@ def _store(scrape: Scrape) -> Iterator[Thing[StoreFigures]]:
         yield Thing((), figures)
 
 
-def _manager(scrape: Scrape) -> Iterator[Thing[ScrapedManager]]:
-    yield Thing((), scrape.manager)
-
-
-def _damaged(manager: ScrapedManager) -> int:
-    """Return the number of messages on local queues whose data is damaged."""
-    return sum([len(queue.shelf.damaged) for queue in manager.core.objects.queues.values()])
+def _scrape(scrape: Scrape) -> Iterator[Thing[Scrape]]:
+    yield Thing((), scrape)
 
 
 STORE: Final = Section(
@@ -60,6 +54,6 @@ STORE: Final = Section(
 DAMAGE: Final = Section(
     title="The store",
     labels=(),
-    things=_manager,
-    families=(gauge("evermq_damaged_messages", "Messages whose data is damaged.", lambda m, _: _damaged(m)),),
+    things=_scrape,
+    families=(gauge("evermq_damaged_messages", "Messages whose data is damaged.", lambda scrape, _: scrape.damaged),),
 )
