@@ -16,6 +16,7 @@ from broker.mqi.delivery_fields import ServiceOptions
 from broker.wire import verbs
 from broker.wire.frames import Verb
 from tests.engine.writer import Writer, rows_of
+from tests.exposition import samples
 from tests.security.world import MANAGER, Rights, World, world
 
 if TYPE_CHECKING:
@@ -227,6 +228,18 @@ async def test_x7_1_figures_are_of_queues_that_may_be_displayed() -> None:
             status = await connection.status()
         assert [queue["name"] for queue in status["queues"]] == ["OTHER"]
         assert status["consumers"] == []
+
+
+async def test_x7_1_a_scrape_is_of_queues_that_may_be_displayed() -> None:
+    async with world() as it:
+        await consumer(it)
+        it.let_connect("alice", {"OTHER": Right.DSP}, Right.DSP)
+        async with it.connect("alice") as connection:
+            found = samples(await connection.figures())
+        shown = {name for name in found if name.startswith("evermq_queue_depth{")}
+        assert shown == {'evermq_queue_depth{queue="OTHER"}'}
+        assert not any(name.startswith("evermq_consumer") for name in found)
+        assert 'evermq_consumer_claimed{consumer="C"}' in samples(await it.owner.figures())
 
 
 async def test_x7_1_who_else_uses_a_queue_is_told_to_whom_may_display_the_queue_manager() -> None:

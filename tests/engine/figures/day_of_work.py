@@ -32,6 +32,10 @@ DEFINE QLOCAL(CLAIMED) DEFPSIST(YES)
 DEFINE QLOCAL(SUNK) DEFPSIST(YES)
 """
 
+CANARY_ERROR = "no such order"
+CANARIES = ("go0d", CANARY_ERROR)
+"""Of what messages have in them, and of what a handler has raised."""
+
 
 class DayOfWork:
     """A queue manager, with a program that has `Q` open and a worker that serves `WORK`."""
@@ -143,7 +147,7 @@ class DayOfWork:
         await self.program.mqsc("ALTER QLOCAL(Q) MAXDEPTH(3)")
 
     async def put_work(self) -> None:
-        await self.program.put1("WORK", b"good")
+        await self.program.put1("WORK", b"go0d")
 
     async def serve_too(self) -> None:
         """The other program serves the queue too."""
@@ -159,14 +163,14 @@ class DayOfWork:
         (self.kept["delivery"],) = await self.deliveries.take()
 
     async def fail(self) -> None:
-        failure = Failure("ValueError", "no such order")
+        failure = Failure("ValueError", CANARY_ERROR)
         await self.deliveries.settle([Settlement(self.kept["delivery"].id, Outcome.FAILED, failure, ran=0.25)])
 
     async def fail_again(self) -> None:
         """The second attempt is the last: the message is a dead letter."""
         await self.clock.advance(60)
         (delivery,) = await self.deliveries.take()
-        failure = Failure("ValueError", "no such order")
+        failure = Failure("ValueError", CANARY_ERROR)
         await self.deliveries.settle([Settlement(delivery.id, Outcome.FAILED, failure, timed_out=True, ran=30)])
 
     async def claim(self) -> None:

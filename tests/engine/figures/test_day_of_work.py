@@ -13,7 +13,7 @@ from broker.engine.figures.families import FamilyKind
 from broker.engine.figures.scrape import Scrape
 from broker.engine.figures.selection import FigureSelection
 from broker.engine.figures.table import EVERMQ
-from tests.engine.figures.day_of_work import DayOfWork
+from tests.engine.figures.day_of_work import CANARIES, DayOfWork
 from tests.exposition import changes
 
 if TYPE_CHECKING:
@@ -439,6 +439,12 @@ async def test_promtool_finds_nothing_to_say_of_the_figures_of_a_day(tmp_path: P
     command = ["promtool", "check", "metrics"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)  # noqa: ASYNC221
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+async def test_figures_have_nothing_of_messages_and_of_what_handlers_raise(tmp_path: Path) -> None:
+    text = await whole_day(tmp_path)
+    for canary in (*CANARIES, "ValueError"):
+        assert canary not in text
 
 
 async def whole_day(path: Path) -> str:
