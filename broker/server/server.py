@@ -7,7 +7,7 @@ of their own. The acceptor (`broker.server.security`) says who becomes a session
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Final, Self
 
 import anyio
@@ -96,7 +96,8 @@ class Server:
     ) -> None:
         """Stop listening, tell every client that the queue manager stops, and hang up."""
         await self._hang_up()
-        self.manager.context.figures.listeners.remove(self)
+        with suppress(ValueError):  # it may have stopped before
+            self.manager.context.figures.listeners.remove(self)
         for session in list(self._sessions):
             session.close(MQRC.Q_MGR_STOPPING, f"{self.manager.name} is stopping")
         if self._sessions:

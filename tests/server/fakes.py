@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from math import inf
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from broker.config import LimitsConfig, ListenerConfig
@@ -148,6 +149,7 @@ class FakeManager:
         self.ports: list[FakePort] = []
         self.refusal: MQError | None = None
         self.authentication = FakeAuthentication()
+        self.context = SimpleNamespace(security_log=SimpleNamespace(count_refused=list[str]().append))
 
     def check_named(self, name: str) -> None:
         if name not in ("", self.name):
