@@ -180,7 +180,7 @@ class Life:
         except BaseException as error:
             self._error = error
             if self._alone:
-                logger.error("%s has ended: %s", self.name, error, exc_info=error)
+                logger.error("%s has ended: %s", self.name, error, exc_info=error, extra={"event": "ended_by_error"})
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
         finally:

@@ -27,7 +27,13 @@ def test_the_page_of_the_command_is_as_its_script_writes_it() -> None:
 
 def test_the_page_of_figures_is_as_its_script_writes_it() -> None:
     assert (DOCS / "reference" / "figures.md").read_text("utf-8") == script("figures_page").page(), (
-        "run: python docs/scripts/figures_page.py"
+        "run: docs/scripts/figures_page.py"
+    )
+
+
+def test_the_page_of_the_events_of_the_log_is_as_its_script_writes_it() -> None:
+    assert (DOCS / "reference" / "log-events.md").read_text("utf-8") == script("log_events_page").page(), (
+        "run: docs/scripts/log_events_page.py"
     )
 
 

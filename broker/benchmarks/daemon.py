@@ -71,7 +71,7 @@ class MeasuredDaemon:
         log = ""
         async for text in TextReceiveStream(self._process.stderr):
             log += text
-            if found := re.search(r" ready on (\S.*)\n", log):
+            if found := re.search(r' ready on ([^"\n]+)["\n]', log):
                 plain, *secured = found[1].split(", ")
                 self.url = f"mqs://{secured[-1]}" if secured else f"mq://{plain}"
                 return

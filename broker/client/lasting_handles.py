@@ -43,7 +43,9 @@ class LastingHandle:
             if port.broken:
                 raise
             name = self._descriptor.object_name
-            logger.warning("handle not open any more after a reconnection name=%s: %s", name, error)
+            logger.warning(
+                "handle not open any more after a reconnection name=%s: %s", name, error, extra={"event": "handle_lost"}
+            )
             self.hobj = -1
             self.error = MQError(error.reason, f"{name} could not be opened again on the new line: {error.detail}")
         else:

@@ -136,7 +136,12 @@ class ReconnectingPort(Port):
             except MQError as error:
                 if port.broken:
                     raise
-                logger.warning("queue not served any more after a reconnection queue=%s: %s", q_name, error)
+                logger.warning(
+                    "queue not served any more after a reconnection queue=%s: %s",
+                    q_name,
+                    error,
+                    extra={"event": "service_lost"},
+                )
                 number = -1
             self._services[service] = q_name, options, number & NUMBER
 

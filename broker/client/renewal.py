@@ -64,7 +64,13 @@ class Renewal:
         except Exception as error:
             # The text of what the program's own function raises may hold the secret.
             why = error if isinstance(error, MQError) else type(error).__name__
-            logger.warning("no fresh %s to=%s: %s", self._identity.kind.name.lower(), self._line.where, why)
+            logger.warning(
+                "no fresh %s to=%s: %s",
+                self._identity.kind.name.lower(),
+                self._line.where,
+                why,
+                extra={"event": "credentials_not_renewed"},
+            )
             self._wait()
         else:
             self._expect(left)

@@ -240,7 +240,7 @@ class LoggingConfig:
         ),
     )
     format: str = field(
-        default="text", metadata=about(Choice(("text", "json")), "A line of text, or one JSON object a line.")
+        default="text", metadata=about(Choice(("text", "json")), "A line in logfmt, or one JSON object a line.")
     )
 
 

@@ -19,7 +19,14 @@ def mistake(error: BaseException, what: str) -> MQError:
     """Log the exception that `what` ended with, with its traceback. What to answer the call with:
     UNEXPECTED_ERROR (2195).
     """
-    log_exception(logger, logging.ERROR, error, "%s failed by a mistake of the queue manager", what)
+    log_exception(
+        logger,
+        logging.ERROR,
+        error,
+        "%s failed by a mistake of the queue manager",
+        what,
+        extra={"event": "internal_error"},
+    )
     return MQError(MQRC.UNEXPECTED_ERROR, f"{type(error).__name__} in the queue manager, see its log")
 
 

@@ -90,7 +90,14 @@ async def define(store: Store, core: Manager, wanted: Sequence[Change], what: st
     except (StoreFullError, StoreFailedError) as error:
         if needed or isinstance(error, StoreFailedError):
             raise StoreUnusableError(f"the objects of {core.name} cannot be written: {error}") from error
-        logger.warning("%s not created name=%s objects=%d: %s", what, core.name, len(wanted), error)
+        logger.warning(
+            "%s not created name=%s objects=%d: %s",
+            what,
+            core.name,
+            len(wanted),
+            error,
+            extra={"event": "objects_not_created"},
+        )
         return False
     for change in changes:
         core.apply(change)

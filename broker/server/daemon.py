@@ -153,7 +153,7 @@ async def _run_commands(manager: QueueManager, path: Path, before: int) -> int:
             ) from failed
     for reply in replies:
         for warning in reply.warnings:
-            logger.warning("startup command file=%s: %s", path, warning)
+            logger.warning("startup command file=%s: %s", path, warning, extra={"event": "startup_command_warning"})
     logger.info("startup commands complete file=%s commands=%d", path, len(replies))
     return len(replies)
 
@@ -209,7 +209,7 @@ def _hangups_ignored() -> Iterator[None]:
 
 def _ignore_hangups(loop: asyncio.AbstractEventLoop) -> None:
     loop.add_signal_handler(
-        signal.SIGHUP, logger.info, "signal ignored signal=SIGHUP: the configuration is read at the start"
+        signal.SIGHUP, lambda: logger.info("signal ignored signal=%s: the configuration is read at the start", "SIGHUP")
     )
 
 

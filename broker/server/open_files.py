@@ -33,9 +33,14 @@ def allow_open_files(lines: int) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (target, most))
             allowed = target
     except (OSError, ValueError) as error:
-        logger.warning("the number of open files cannot be raised to %d: %s", target, error)
+        logger.warning(
+            "the number of open files cannot be raised to %d: %s",
+            target,
+            error,
+            extra={"event": "open_files_not_raised"},
+        )
     if allowed < lines + OTHERS:
         logger.warning(
             "open files limited to %d: too few for [limits] connections = %d; raise the limit (ulimit -n, LimitNOFILE)",
-            allowed, lines,
+            allowed, lines, extra={"event": "open_files_limited"},
         )  # fmt: skip

@@ -190,7 +190,9 @@ class Replies:
             fields = BY_VERB[verb].result.items(call.result()) if verb != _MQSC else _replies_left(call)
             reply = self._endpoint.send(_ANSWER, request.conversation, request.number, *fields)
         except (TypeError, ValueError, OverflowError):
-            logger.exception("the answer to %s has no form in msgpack", Verb(verb).name)
+            logger.exception(
+                "the answer to %s has no form in msgpack", Verb(verb).name, extra={"event": "answer_not_sent"}
+            )
             return self._withdrawn(request, MQError(MQRC.UNEXPECTED_ERROR, "the answer cannot be sent"))
         if len(reply) > self._session.peer_frame_bytes + 4:
             text = f"the answer of {len(reply)} bytes is over the client's limit of {self._session.peer_frame_bytes}"

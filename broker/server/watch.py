@@ -105,7 +105,7 @@ class DaemonWatch:
         task, _ = self._watch.inside()
         reported = _reported(task, self._frames(task)) if task is not None else ""
         if reported:
-            fields = {"event": "the event loop is blocked", "seconds": BLOCKED_SECONDS, "by": reported}
+            fields = {"event": "loop_blocked", "seconds": BLOCKED_SECONDS, "by": reported}
             logger.warning(
                 "the event loop is blocked, nobody is served for %.1f s by now: %s",
                 BLOCKED_SECONDS,
@@ -115,7 +115,7 @@ class DaemonWatch:
 
     def _check_deadline(self) -> None:
         if self._order:
-            logger.error("%s", self._order)
+            logger.error("%s", self._order, extra={"event": "ends_at_once"})
             self._order = ""
             self._give_up()
         if self._deadline is None or self._clock.monotonic() < self._deadline:
@@ -123,7 +123,9 @@ class DaemonWatch:
         self._deadline = None
         reported = filter(None, (_reported(task, self._frames(task)) for task in asyncio.all_tasks(self._watch.loop)))
         logger.error(
-            "the daemon ends without what did not end in time: %s", "; ".join(reported) or "none of the user's"
+            "the daemon ends without what did not end in time: %s",
+            "; ".join(reported) or "none of the user's",
+            extra={"event": "end_given_up"},
         )
         self._give_up()
 

@@ -183,4 +183,4 @@ def _lost(options: Options, partition: ClaimPartition, after: int, there: int) -
     )
     if options.fail_on_data_loss:
         raise DataLossError(f"{what}: look at the queue manager; failOnDataLoss=false goes on without them")
-    logger.error("%s", what)
+    logger.error("%s", what, extra={"event": "messages_missing"})

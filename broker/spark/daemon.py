@@ -116,7 +116,7 @@ def _locked(lock: IO[str]) -> bool:
 
 def _keep(data: Path) -> subprocess.Popen[bytes]:
     """Start a keeper, in a session of its own: it outlives this process, and a Ctrl-C is not for it."""
-    logger.info("queue manager started for this job path=%s", data)
+    logger.info("queue manager started for this job path=%s", data, extra={"event": "queue_manager_for_job_started"})
     keeper = subprocess.Popen(
         [sys.executable, "-m", __name__, str(data)],
         stdin=subprocess.DEVNULL,

@@ -72,7 +72,12 @@ def finish_upgrade(disk: Disk) -> None:
             _keep_log(disk)
             place_placeholder(disk)
     except (OSError, sqlite3.Error, StoreUnusableError) as error:
-        logger.warning("an older release would not see that this store is newer path=%s: %s", disk.path, error)
+        logger.warning(
+            "an older release would not see that this store is newer path=%s: %s",
+            disk.path,
+            error,
+            extra={"event": "old_store_not_marked"},
+        )
 
 
 def _create(disk: Disk, name: str, settings: LogSettings, *, upgrade: bool) -> None:

@@ -307,7 +307,10 @@ class SnapshotKeeper:
         roomy = self._reserve.enough and not self._carrying.committed
         if roomy == self.full:
             self.full = not roomy
-            logger.warning("store %s path=%s", "has room again" if roomy else "full", self._disk.path)
+            if roomy:
+                logger.warning("store has room again path=%s", self._disk.path)
+            else:
+                logger.warning("store full path=%s", self._disk.path)
             self.writer.go_on()
 
     # The database written anew

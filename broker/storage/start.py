@@ -159,7 +159,10 @@ class _Start:
             await self._patiently(lambda: self._opened.perform(self._snapshot.open))
         except StoreFullError as full:
             logger.warning(
-                "database locked for other programs, for want of room path=%s: %s", self._snapshot.path, full
+                "database locked for other programs, for want of room path=%s: %s",
+                self._snapshot.path,
+                full,
+                extra={"event": "database_locked"},
             )
             await self._opened.close()
             self._database = await self._disk.start_database(kept.database)

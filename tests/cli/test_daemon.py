@@ -62,8 +62,8 @@ def test_a_handler_of_the_current_folder_serves_a_queue_defined_at_the_start(
     lines = [json.loads(line) for line in daemon.log]
     assert [line["message"] for line in lines if line["level"] != "INFO"] == []
     by_event = {line["event"]: line for line in lines}
-    assert by_event["new store"]["path"] == "evermq-data"
-    assert by_event["startup commands complete"]["commands"] == 3
+    assert by_event["new_store"]["path"] == "evermq-data"
+    assert by_event["startup_commands_complete"]["commands"] == 3
     assert by_event["ready"]["queue_manager"] == "SHOP"
     assert by_event["ready"]["addresses"] == [daemon.url.removeprefix("mq://")]
     assert (tmp_path / "evermq-data").is_dir()
@@ -227,8 +227,8 @@ class CtrlC(logging.Handler):
             for _ in range(int(sys.argv[2])):
                 os.kill(os.getpid(), signal.SIGINT)
 
-def set_up(config, before=logs.set_up):
-    before(config)
+def set_up(*arguments, before=logs.set_up):
+    before(*arguments)
     logging.getLogger().addHandler(CtrlC())
 
 logs.set_up = set_up

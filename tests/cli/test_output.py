@@ -1,10 +1,8 @@
-"""What the commands print: messages, figures, the log."""
+"""What the commands print: messages and figures."""
 
 from __future__ import annotations
 
 import json
-import logging
-import sys
 from typing import Any, Literal
 
 import pytest
@@ -13,7 +11,6 @@ from broker.cli.administration.status import about_queue, in_words
 from broker.cli.messages.headers import HEADERS_MAX, headers
 from broker.cli.messages.hexadecimal import in_full
 from broker.cli.messages.printing import as_json, as_line
-from broker.cli.terminal.logs import JsonLines, TextLines
 from broker.cli.terminal.terminal import say, warn, write
 from broker.interface import GetAnswer, Message
 from broker.mqi import MQENC, MessageDescriptor
@@ -260,32 +257,8 @@ def test_no_line_of_the_status_is_wider_than_a_page_however_long_a_name() -> Non
     assert lines[-1].split() == lines[-3].split()[1:]
 
 
-def record(exception: bool = False) -> logging.LogRecord:
-    made = logging.LogRecord(
-        "broker.server", logging.WARNING, "server.py", 1, "line refused peer=%s", ("[::1]:99",), None
-    )
-    made.created, made.msecs = 1_795_255_200.123, 123.0
-    if exception:
-        try:
-            raise ValueError("what happened")
-        except ValueError:
-            made.exc_info = sys.exc_info()
-    return made
-
-
-def test_the_log_is_lines_of_text_with_the_time_in_utc() -> None:
-    assert TextLines().format(record()) == "2026-11-21T10:00:00.123Z WARNING broker.server line refused peer=[::1]:99"
-
-
-def test_a_traceback_stands_below_its_line() -> None:
-    first, *_, last = TextLines().format(record(exception=True)).splitlines()
-    assert first.endswith("line refused peer=[::1]:99")
-    assert last == "  ValueError: what happened"
-
-
 CONTROLS = [
     "\x00",
-    "\n",
     "\r",
     "\x1b",
     "\x7f",
@@ -301,40 +274,6 @@ CONTROLS = [
 
 
 @pytest.mark.parametrize("control", CONTROLS, ids=ascii)
-def test_what_a_client_chose_is_one_harmless_line_of_the_log(control: str) -> None:
-    chosen = f"good{control}2026-11-21T10:00:00.123Z ERROR broker.engine forged"
-    made = record()
-    made.args = (chosen,)
-    made.exc_info = (ValueError, ValueError(chosen), None)
-    written = TextLines().format(made)
-    assert f"peer=good{ascii(control)[1:-1]}2026" in written
-    assert all(character == "\n" or character.isprintable() for character in written)
-    _, *below = written.splitlines()
-    assert below
-    assert all(line.startswith("  ") for line in below)
-
-
-@pytest.mark.parametrize("formatter", [TextLines(), JsonLines()], ids=["text", "json"])
-@pytest.mark.parametrize("what", ["x", "é", "\U0001f600", "\x1b"], ids=ascii)
-@pytest.mark.parametrize("where", ["message", "error", "both", "ready"])
-def test_a_record_of_the_log_is_at_most_64_kib(formatter: logging.Formatter, what: str, where: str) -> None:
-    made, text = record(), what * 2_000_000
-    if where in ("message", "both"):
-        made.args = (text,)
-    if where in ("error", "both"):
-        made.exc_info = (ValueError, ValueError(text), None)
-    if where == "ready":
-        made.exc_info, made.exc_text = (ValueError, ValueError(text), None), text
-    assert 1000 < len(formatter.format(made).encode()) <= 64 * 1024
-
-
-def test_text_that_harms_nothing_is_logged_as_it_is() -> None:
-    made = record()
-    made.args = ("Zürich → 東京 \\x1b",)
-    assert TextLines().format(made).endswith("line refused peer=Zürich → 東京 \\x1b")
-
-
-@pytest.mark.parametrize("control", [each for each in CONTROLS if each != "\n"], ids=ascii)
 def test_what_a_client_chose_is_shown_on_a_terminal_in_letters(
     control: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -344,60 +283,3 @@ def test_what_a_client_chose_is_shown_on_a_terminal_in_letters(
     warn(f"put by a{control}b")
     (line,) = capsys.readouterr().err.splitlines()
     assert line.isprintable()
-
-
-def test_the_log_in_json_is_one_object_a_line() -> None:
-    line = JsonLines().format(record(exception=True))
-    fields = json.loads(line)
-    assert "\n" not in line
-    assert fields.pop("exception").endswith("ValueError: what happened")
-    assert fields == {
-        "time": "2026-11-21T10:00:00.123Z",
-        "level": "WARNING",
-        "logger": "broker.server",
-        "event": "line refused",
-        "peer": "[::1]:99",
-        "message": "line refused peer=[::1]:99",
-    }
-
-
-@pytest.mark.parametrize(
-    ("template", "values", "fields"),
-    [
-        ("quiesces name=%s connections=%d", ("QM1", 3), {"event": "quiesces", "name": "QM1", "connections": 3}),
-        (
-            "store full units=%d refused=%d: %s",
-            (2, 1, OSError("no room")),
-            {"event": "store full", "units": 2, "refused": 1, "reason": "no room"},
-        ),
-        ("defined: %s", ("DEFINE X=%s",), {"event": "defined", "detail": "DEFINE X=%s"}),
-        ("after %.1f s: queue=%s x=%r", (1.25, "Q", b"x"), {"event": "after ... s", "queue": "Q", "x": "b'x'"}),
-        ("line refused peer=%s", ("a level=ERROR event=forged",), {"peer": "a level=ERROR event=forged"}),
-        ("100 % full", (), {"event": "100 % full"}),
-        ("%d %% full", (5,), {"event": "... % full"}),
-        ("%s", ("prose",), {}),
-        ("at=%s", (float("inf"),), {"at": "inf"}),
-    ],
-)
-def test_the_log_in_json_has_the_fields_of_a_record(
-    template: str, values: tuple[object, ...], fields: dict[str, Any]
-) -> None:
-    made = record()
-    made.msg, made.args = template, values
-    reported = json.loads(JsonLines().format(made))
-    assert {**reported, **fields} == reported
-    assert (reported["level"], reported["message"]) == ("WARNING", template % values if values else template)
-    assert reported.keys() - fields.keys() - {"event"} == {"time", "level", "logger", "message"}
-
-
-def test_the_log_in_json_has_what_a_call_gives_besides_and_hides_nothing_of_its_own() -> None:
-    made = record()
-    made.__dict__.update(event="handled", queue="ORDERS", attempt=2, level="none", addresses=["a", "b"])
-    reported = json.loads(JsonLines().format(made))
-    assert (reported["event"], reported["queue"], reported["attempt"], reported["level"]) == (
-        "handled",
-        "ORDERS",
-        2,
-        "WARNING",
-    )
-    assert reported["addresses"] == ["a", "b"]

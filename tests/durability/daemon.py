@@ -104,7 +104,7 @@ class Daemon:
     async def ready(self) -> None:
         """Return when it can be connected to."""
         line = await self.logged(" ready on ")
-        self.url = f"mq://{line.split()[-1]}"
+        self.url = f"mq://{line.partition(' ready on ')[2].partition(chr(34))[0]}"
 
     async def start(self) -> None:
         """Start it, and return when it is ready."""

@@ -137,5 +137,5 @@ class Daemon(Running):
 
 def _address(line: str) -> str:
     """The address in the ready line; "" in any other."""
-    found = re.search(r" ready on ([^\s,]+)", line)
+    found = re.search(r' ready on ([^\s,"]+)', line)
     return found[1] if found else ""

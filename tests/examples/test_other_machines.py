@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.examples.processes import ROOT, Running, Shell
-from tests.examples.test_readme import Block, Newcomer, blocks, shows
+from tests.examples.test_readme import Block, Newcomer, blocks, logs
 from tests.security.network.namespaces import NoNamespacesError, network
 
 if TYPE_CHECKING:
@@ -182,6 +182,6 @@ def test_the_worker_handles_what_is_put_to_the_queues_that_the_page_defines(shel
         shell.run("evermq mqsc shop.mqsc")
         worker = stack.enter_context(Running(block("export EVERMQ_CA").text.splitlines()[-1], shell))
         said = [each.text.strip() for each in PAGE if each.purpose == "worker"]
-        worker.wait_for(lambda line: shows(said[0], line))
+        worker.wait_for(lambda line: logs(said[0], line))
         shell.run(block("evermq put").text)
-        worker.wait_for(lambda line: shows(said[1], line))
+        worker.wait_for(lambda line: logs(said[1], line))

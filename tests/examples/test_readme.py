@@ -88,11 +88,16 @@ class Newcomer:
 
     def _hear(self, line: str, who: Running | None) -> None:
         assert who is not None
-        wanted = f"...{self._here(line)}"
-        who.wait_for(lambda said: shows(wanted, said))
+        wanted = self._here(line)
+        who.wait_for(lambda said: logs(wanted, said))
 
     def _here(self, text: str) -> str:
         return text.replace(ADDRESS, self._daemon.address) if self._daemon else text
+
+
+def logs(shown: str, said: str) -> bool:
+    """True if a line of the log has what a page shows of it, which may begin with `...`."""
+    return shows(f"...{shown.removeprefix('... ')}...", said)
 
 
 def shows(shown: str, said: str) -> bool:

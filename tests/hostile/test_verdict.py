@@ -147,17 +147,15 @@ async def test_a_peer_that_does_not_read_gets_what_it_takes_and_no_more() -> Non
 
 def test_an_error_in_the_log_must_be_explained() -> None:
     log = [
-        "2026-11-21T10:00:00.123Z INFO broker.server all is well\n",
-        "2026-11-21T10:00:00.124Z WARNING broker.server line refused peer=local: not a frame\n",
-        "2026-11-21T10:00:00.125Z ERROR triggers trigger handler failed\n",
+        'time=2026-11-21T10:00:00.123Z level=INFO logger=broker.server message="all is well"\n',
+        "time=2026-11-21T10:00:00.124Z level=WARNING logger=broker.server event=line_refused peer=local\n",
+        'time=2026-11-21T10:00:00.125Z level=ERROR logger=triggers message="trigger handler failed"\n',
+        'time=2026-11-21T10:00:00.126Z level=WARNING logger=broker exception="Traceback (most recent): KeyError"\n',
         "Traceback (most recent call last):\n",
-        "ValueError: of a handler\n",
-        "2026-11-21T10:00:00.126Z WARNING broker.server a mistake\n",
-        "Traceback (most recent call last):\n",
-        "KeyError: 7\n",
+        "ValueError: of Python\n",
     ]
-    assert list(unexplained(log, ("trigger handler failed",))) == ["".join(log[5:])]
-    assert list(unexplained(log, ("KeyError",))) == ["".join(log[2:5])]
+    assert list(unexplained(log, ("trigger handler failed",))) == ["".join(log[3:])]
+    assert list(unexplained(log, ("KeyError",))) == [log[2]]
     assert list(unexplained(["Fatal Python error: Aborted\n"], ())) == ["Fatal Python error: Aborted\n"]
 
 

@@ -26,8 +26,8 @@ _MEMORY: Final = Path("/dev/shm")
 _STOP_SECONDS: Final = 30.0
 _BODY_BYTES: Final = "16777216"  # the default, which the tests of durability lower
 
-_RECORD: Final = re.compile(r"\d{4}-\d\d-\d\dT\S+ (?P<level>[A-Z]+) ")
-"""How a line of the log begins that is no line of a traceback."""
+_RECORD: Final = re.compile(r"time=\S+ level=(?P<level>[A-Z]+) ")
+"""The beginning of a line of the log; what Python itself writes has another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def unexplained(log: list[str], errors: tuple[str, ...]) -> Iterator[str]:
     """The errors and tracebacks in a log that none of these patterns is found in."""
     for record in _records(log):
         head = _RECORD.match(record)
-        bad = head is None or head["level"] in ("ERROR", "CRITICAL") or "\nTraceback " in record
+        bad = head is None or head["level"] in ("ERROR", "CRITICAL") or "Traceback (" in record
         if bad and not any(re.search(pattern, record) for pattern in errors):
             yield record
 

@@ -12,7 +12,7 @@ import pytest
 from broker.core.security.admission import admit
 from broker.core.security.partner import Partner, Posture, Proof
 from broker.core.security.rights import Right
-from broker.engine.security.log_rate import LINES_A_SECOND
+from broker.log_rate import LINES_A_SECOND
 from broker.mqi import MQAT, MQCA, MQCO, MQIA, MQOO, MQRC, MQError, ObjectDescriptor
 from broker.mqi.constants.objects import MQOT
 from broker.mqi.structures import ObjectRecord

@@ -132,4 +132,12 @@ async def _tell_failed(middleware: Sequence[Middleware], delivery: Delivery, err
         try:
             await each.failed(delivery, error)
         except Exception as wrong:
-            log_exception(logger, logging.ERROR, wrong, "%s.failed raised, of %r", type(each).__name__, delivery)
+            log_exception(
+                logger,
+                logging.ERROR,
+                wrong,
+                "%s.failed raised, of %r",
+                type(each).__name__,
+                delivery,
+                extra={"event": "middleware_failed"},
+            )

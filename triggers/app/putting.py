@@ -167,6 +167,7 @@ class AppPuts:
             logger.warning(
                 "a reply is lost, the work is done all the same: handler=%s queue=%s msg_id=%s reply_to=%s reason=%s",
                 run.server.handler.name, run.server.handler.q_name, request.msg_id.hex(), request.reply_to_q, error,
+                extra={"event": "reply_lost"},
             )  # fmt: skip
 
     async def cancel(self, put: PutResult) -> bool:

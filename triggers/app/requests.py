@@ -185,7 +185,11 @@ class _RequestLine:
                 for message in await self.queue.get_many(READ_MANY, None, _READ):
                     got(message)
         except MQError as error:
-            logger.info("replies cannot be read any more, requests that are open fail: %s", error)
+            logger.info(
+                "replies cannot be read any more, requests that are open fail: %s",
+                error,
+                extra={"event": "replies_not_read"},
+            )
         finally:
             self.lost = True
             lose()

@@ -95,7 +95,7 @@ class Watched(Coroutine[Any, Any, R]):
             f"{self.__name__}(...) was never awaited and did nothing: await it "
             f"({self._code.co_filename}, line {self._line()}, in {self._code.co_qualname})"
         )
-        logger.error("%s", text)
+        logger.error("%s", text, extra={"event": "never_awaited"})
         if self._of is not None:
             self._of.forgotten = RuntimeError(text)
 

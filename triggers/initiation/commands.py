@@ -103,7 +103,12 @@ def _ending(process: Process, timeout: float, clock: Clock) -> Iterator[None]:
     """Tell the process to end when it has run for too long."""
 
     def end() -> None:
-        logger.warning("a command has run for %.0f s and is ended: pid=%d", timeout, process.pid)
+        logger.warning(
+            "a command has run for %.0f s and is ended: pid=%d",
+            timeout,
+            process.pid,
+            extra={"event": "command_timed_out"},
+        )
         _signal(process, signal.SIGTERM)
 
     timers = [clock.call_later(timeout, end)] if timeout else []

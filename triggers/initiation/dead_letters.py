@@ -35,7 +35,12 @@ class DeadLetters:
             try:
                 self._queue = await self._connection.open(name, _OPEN)
             except MQError as error:
-                logger.warning("the dead-letter queue cannot be opened: queue=%s reason=%s", name, error)
+                logger.warning(
+                    "the dead-letter queue cannot be opened: queue=%s reason=%s",
+                    name,
+                    error,
+                    extra={"event": "dead_letter_queue_not_opened"},
+                )
 
     async def bury(self, message: Message, reason: int, q_name: str, options: MQPMO) -> bool:
         """Put a message of this queue there; false when it could not be, which is logged."""
@@ -52,7 +57,7 @@ class DeadLetters:
                 return await self.bury(message, reason, q_name, options)
             logger.error(
                 "a trigger message is discarded: it cannot be put on the dead-letter queue: queue=%s reason=%s",
-                q_name, error,
+                q_name, error, extra={"event": "trigger_message_discarded"},
             )  # fmt: skip
             return False
         return True

@@ -189,7 +189,12 @@ class InitiationMonitor(Lifetime):
             error = first_error(group)
             if not began or error.reason not in _ENDS_IN_ORDER:
                 raise error from None
-            logger.info("the monitor of %s ends with its queue manager: %s", self.q_name, error)
+            logger.info(
+                "the monitor of %s ends with its queue manager: %s",
+                self.q_name,
+                error,
+                extra={"event": "initiation_monitor_ends"},
+            )
         self._ended.set()
 
     async def _slot(self, stack: AsyncExitStack, background: TaskGroup) -> _Slot:
@@ -263,7 +268,13 @@ class InitiationMonitor(Lifetime):
             await self._bury(slot, message, unserved, MQPMO.SYNCPOINT)
 
     async def _bury(self, slot: _Slot, message: Message, why: UnservedMessage, options: MQPMO) -> None:
-        logger.warning("a trigger message is not served: queue=%s reason=%d: %s", self.q_name, why.feedback, why)
+        logger.warning(
+            "a trigger message is not served: queue=%s reason=%d: %s",
+            self.q_name,
+            why.feedback,
+            why,
+            extra={"event": "trigger_message_not_served"},
+        )
         self._dead += await slot.dead_letters.bury(message, why.feedback, self.q_name, options)
 
     # Commands
@@ -363,7 +374,7 @@ class InitiationMonitor(Lifetime):
         log_exception(
             logger, logging.ERROR, error,
             "handler failed, its unit of work is backed out, %s: queue=%s process=%s",
-            then, q_name, trigger.process_name,
+            then, q_name, trigger.process_name, extra={"event": "handler_failed"},
         )  # fmt: skip
 
 

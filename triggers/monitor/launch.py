@@ -116,6 +116,7 @@ class Launcher:
                 logger.warning(
                     "trigger handler waits %.1f s for a connection: queue=%s process=%s reason=%s",
                     delay, start.trigger.q_name, start.trigger.process_name, error,
+                    extra={"event": "trigger_handler_waits"},
                 )  # fmt: skip
             await self._clock.sleep(delay)
             delay = min(2 * delay, CONNECT_MAX)
@@ -132,7 +133,7 @@ class Launcher:
         log_exception(
             logger, logging.ERROR, error,
             "trigger handler failed, its unit of work is backed out, %s: queue=%s generation=%d trigger=%r",
-            then, start.trigger.q_name, generation, start.trigger,
+            then, start.trigger.q_name, generation, start.trigger, extra={"event": "trigger_handler_failed"},
         )  # fmt: skip
 
 

@@ -96,7 +96,11 @@ class Loadset:
             self.handlers = self._load(stale)
         except (HandlerImportError, TypeError, ValueError) as error:
             if not self.error or any(self._tried[path] != files[path] for path in files):
-                logger.error("changed handlers do not load, those loaded before go on: %s", error)
+                logger.error(
+                    "changed handlers do not load, those loaded before go on: %s",
+                    error,
+                    extra={"event": "changed_handlers_not_loaded"},
+                )
             self.error, self._tried = str(error), files | folders
         else:
             self.error = ""

@@ -192,7 +192,9 @@ class TriggerMonitor(Lifetime):
         except MQError as error:
             if self._shared is None or isinstance(self._source, Connection) or error.reason not in ENDED:
                 raise
-            logger.info("the trigger monitor ends with its queue manager: %s", error)
+            logger.info(
+                "the trigger monitor ends with its queue manager: %s", error, extra={"event": "trigger_monitor_ends"}
+            )
         self._ended.set()  # after an error, the task group cancels those who wait
 
     async def _serve(self, connection: Connection, starts: TriggerStarts, task_status: TaskStatus[None]) -> None:
@@ -253,11 +255,15 @@ class TriggerMonitor(Lifetime):
             except MQError as error:
                 if error.reason in ENDED:
                     return  # the generation will say so
-                logger.warning("the sweep for missing starts failed: reason=%s", error)
+                logger.warning("the sweep for missing starts failed: reason=%s", error, extra={"event": "sweep_failed"})
             else:
                 self._swept += missing
                 if missing:
-                    logger.warning("messages were waiting with no start on the way to them: queues=%d", missing)
+                    logger.warning(
+                        "messages were waiting with no start on the way to them: queues=%d",
+                        missing,
+                        extra={"event": "starts_missing"},
+                    )
 
     def _next_generation(self, shared: Shared) -> Generation:
         """Let the current generation ask for nothing more, then start the next."""
@@ -271,7 +277,7 @@ class TriggerMonitor(Lifetime):
         return self._current
 
     async def _live(self, generation: Generation) -> None:
-        logger.debug("trigger monitor generation %d starts", generation.number)
+        logger.debug("trigger monitor generation %d starts", generation.number, extra={"event": "generation_starts"})
         try:
             await generation.run()
         except Exception as error:
@@ -279,7 +285,11 @@ class TriggerMonitor(Lifetime):
             if isinstance(error, MQError) and error.reason in ENDED:
                 self._connection_ended(error)
             else:
-                logger.exception("trigger monitor generation %d died; the next one takes over", generation.number)
+                logger.exception(
+                    "trigger monitor generation %d died; the next one takes over",
+                    generation.number,
+                    extra={"event": "generation_died"},
+                )
         if generation is self._current:
             self._turn.set()
 

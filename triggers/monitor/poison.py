@@ -58,7 +58,11 @@ class PoisonGuard:
                     if reached and target:
                         moved += await _buried(connection, q_name, reached, target)
         except MQError as error:
-            logger.warning("messages of a failed handler stay where they are: reason=%s", error)
+            logger.warning(
+                "messages of a failed handler stay where they are: reason=%s",
+                error,
+                extra={"event": "failed_messages_stay"},
+            )
         return moved
 
 
@@ -98,10 +102,12 @@ async def _moved(connection: Connection, message: Message, target: str) -> bool:
         logger.warning(
             "a message has reached BOTHRESH and cannot be moved: queue=%s msg_id=%s backout_queue=%s reason=%s",
             message.resolved_q_name, message.md.msg_id.hex(), target, error,
+            extra={"event": "failed_message_not_moved"},
         )  # fmt: skip
         return False
     logger.warning(
         "a message has reached BOTHRESH and is moved: queue=%s msg_id=%s backout_count=%d backout_queue=%s",
         message.resolved_q_name, message.md.msg_id.hex(), message.backout_count, target,
+        extra={"event": "failed_message_moved"},
     )  # fmt: skip
     return True

@@ -55,7 +55,7 @@ class Unserved:
         try:
             idle = await unserved(self._connection, [queue.q_name for queue in queues])
         except MQError as error:
-            logger.debug("it is not known who serves queues: %s", error)
+            logger.debug("it is not known who serves queues: %s", error, extra={"event": "servers_not_known"})
             return
         for queue in queues:
             starts = idle.get(queue.q_name, 0)
@@ -70,7 +70,7 @@ def _definition(queue: PendingQueue) -> tuple[str, str]:
 
 
 def _warn(queue: PendingQueue, starts: int, process_names: Sequence[str]) -> None:
-    fields = {"event": "nobody serves", "queue": queue.q_name, "process_name": queue.process_name, "starts": starts}
+    fields = {"event": "nobody_serves", "queue": queue.q_name, "process_name": queue.process_name, "starts": starts}
     if not queue.process_name:
         text = "queue %s names no process, and there is no CUIR exit: its start stays pending"
         logger.warning(text, queue.q_name, extra=fields)

@@ -106,10 +106,15 @@ def _handler_of(run: Handler) -> Callable[[Message, Connection], Any]:
                     "a run is skipped, since the one before has not ended: queue=%s at=%.0f",
                     run.q_name,
                     each.scheduled_at,
+                    extra={"event": "run_skipped"},
                 )
         if due.missed:
             logger.warning(
-                "a schedule was not served: queue=%s missed=%d runs=%d", schedule.q_name, due.missed, len(due.runs)
+                "a schedule was not served: queue=%s missed=%d runs=%d",
+                schedule.q_name,
+                due.missed,
+                len(due.runs),
+                extra={"event": "schedule_not_served"},
             )
         await put_schedule(connection, schedule, due.next_at)
 
@@ -182,7 +187,13 @@ async def _registered(connection: Connection, work: Periodic, now: float) -> boo
         return False
     if found is not None:
         was = "something else" if stored is None else stored.words()
-        logger.info("a schedule has changed: queue=%s was=%r is=%r", schedule.q_name, was, schedule.words())
+        logger.info(
+            "a schedule has changed: queue=%s was=%r is=%r",
+            schedule.q_name,
+            was,
+            schedule.words(),
+            extra={"event": "schedule_changed"},
+        )
     return True
 
 

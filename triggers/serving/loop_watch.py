@@ -49,7 +49,7 @@ class HandlerWatch(LoopWatch):
         logger.warning(
             "a handler holds the event loop, nothing else runs meanwhile: handler=%s held_s=%.2f at=%s; "
             "await what it waits for, or make it a plain function, which runs in a thread",
-            handler, now - asked, where(frame),
+            handler, now - asked, where(frame), extra={"event": "handler_holds_loop"},
         )  # fmt: skip
 
 

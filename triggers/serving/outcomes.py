@@ -165,9 +165,9 @@ class OutcomeLog:
                     fields["unshown"] = unshown
         text = " ".join(f"{name}={value}" for name, value in fields.items())
         if traceback is None:
-            logger.log(level, "handled %s", text, extra=fields)
+            logger.log(level, "handled %s", text, extra={"event": "handled", **fields})
         else:
-            log_exception(logger, level, traceback, "handled %s", text, extra=fields)
+            log_exception(logger, level, traceback, "handled %s", text, extra={"event": "handled", **fields})
 
     def _full(self, handler: str, error: BaseException) -> tuple[BaseException | None, int]:
         """The exception, where it is to be shown with its traceback, and how many like it were not since the last."""

@@ -240,7 +240,7 @@ class QueueService:
             self._warned_of_value = True
             logger.warning(
                 "a handler returns a value, and its message asks for no reply: handler=%s queue=%s type=%s",
-                self.handler.name, self.handler.q_name, type(value).__name__,
+                self.handler.name, self.handler.q_name, type(value).__name__, extra={"event": "value_without_reply"},
             )  # fmt: skip
 
     def settle(self, run: Run, settlement: Settlement) -> None:
@@ -262,6 +262,7 @@ class QueueService:
             "outcome=%s since_s=%.0f",
             self.handler.name, self.handler.q_name, run.messages[0].md.msg_id.hex(),
             Outcome(run.decided.outcome).name.lower(), self.clock.monotonic() - run.began - run.decided.ran,
+            extra={"event": "handler_goes_on"},
         )  # fmt: skip
 
     def _reported(self, run: Run, settlement: Settlement, settled: Settled | None) -> None:

@@ -268,7 +268,7 @@ class AppSession:
                         for work in self.app.periodic if self._serves else ():
                             await register(connection, work, self.clock)
                         if self._reported_away:
-                            logger.warning("%s serves again", self.app.name)
+                            logger.warning("%s serves again", self.app.name, extra={"event": "app_serves_again"})
                             self._reported_away = False
                         delay = RECONNECT_MIN
                         refusals.note(None)
@@ -295,7 +295,7 @@ class AppSession:
                 "%s puts to %s, which nobody serves now: its messages wait for a worker that does",
                 self.app.name,
                 q_name,
-                extra={"event": "nobody serves", "app": self.app.name, "queue": q_name},
+                extra={"event": "nobody_serves", "app": self.app.name, "queue": q_name},
             )
 
     def _comes_again(self, error: MQError | NotServableError, refusals: Refusals) -> bool:
@@ -309,12 +309,13 @@ class AppSession:
         if self.source.embedded and not out_of_group:
             if not away:
                 raise error
-            logger.info("%s ends with its queue manager: %s", self.app.name, error)
+            logger.info("%s ends with its queue manager: %s", self.app.name, error, extra={"event": "app_ends"})
             return False
         if refusals.are_final:
             raise error
         if refusals.count:
-            logger.warning("%s is refused, and tries once more: %s", self.app.name, error)
+            fields = {"event": "app_refused"}
+            logger.warning("%s is refused, and tries once more: %s", self.app.name, error, extra=fields)
         else:
             self._report_away(error)
         return True
@@ -323,7 +324,8 @@ class AppSession:
         """Say once that the queue manager is away."""
         if not self._reported_away:
             self._reported_away = True
-            logger.warning("%s is not served for now, and tried again for ever: %s", self.app.name, error)
+            fields = {"event": "app_not_served"}
+            logger.warning("%s is not served for now, and tried again for ever: %s", self.app.name, error, extra=fields)
 
     async def _serve(self, connection: Connection, task_status: TaskStatus[None]) -> None:
         """Serve all queues of the handlers; without any, only begin."""
@@ -357,7 +359,8 @@ class AppSession:
             except MQError as error:
                 if not self._began or connection.port.broken or error.reason in ENDED:
                     raise
-                logger.error("queue %s is not served, and tried again: %s", handler.q_name, error)
+                fields = {"event": "queue_not_served"}
+                logger.error("queue %s is not served, and tried again: %s", handler.q_name, error, extra=fields)
             finally:
                 self.cancelled += service.cancelled_runs
                 self._taken += service.taken

@@ -50,7 +50,7 @@ class DemoDaemon:
 
     def last_words(self) -> str:
         """The last line of its log that tells of trouble, or the last one of all."""
-        telling = [line for line in self._log if line.startswith("evermq:") or " ERROR " in line]
+        telling = [line for line in self._log if line.startswith("evermq:") or " level=ERROR " in line]
         return (telling or list(self._log) or ["it said nothing"])[-1]
 
     async def start(self, tasks: TaskGroup) -> None:
@@ -75,6 +75,6 @@ class DemoDaemon:
         """Read the log to its end. The daemon is started when the log tells its URL."""
         async for line in lines(process):
             self._log.append(line)
-            if not self.url and (found := re.search(r" ready on ([^\s,]+)", line)):
+            if not self.url and (found := re.search(r' ready on ([^\s,"]+)', line)):
                 self.url = f"mq://{found[1]}"
                 task_status.started()

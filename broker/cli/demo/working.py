@@ -107,7 +107,7 @@ async def _live(url: str, folder: Path, *, task_status: TaskStatus[Process]) -> 
     try:
         async for line in lines(process):
             said = line
-            if not ready and " worker ready " in line:
+            if not ready and " event=worker_ready " in line:
                 ready = True
                 task_status.started(process)
     finally:

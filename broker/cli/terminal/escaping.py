@@ -6,6 +6,7 @@ Application names, descriptions and error texts come from whoever connects. `log
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
@@ -22,3 +23,8 @@ _CONTROLS: Final = re.compile(
 def escaped(text: str, keep: str = "") -> str:
     r"""The text with control characters as Python writes them (`\x1b`, `\n`, `\u2028`), but for those in `keep`."""
     return _CONTROLS.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
+
+
+def quoted(text: str) -> str:
+    r"""The text as a string of JSON, with its control characters as JSON writes them (`\u001b`, `\n`, `\u2028`)."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))

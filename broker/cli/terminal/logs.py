@@ -1,16 +1,22 @@
-"""The log of the daemon: lines of text, or one JSON object a line, on standard error."""
+"""The log of a process: lines in logfmt, or one JSON object a line, on standard error.
+
+A record is one line, whatever was logged: nothing that a client has chosen can pass for a line or a field of the log.
+Both forms have the same fields. A flood of records is counted (`log_floods`).
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import sys
+from abc import ABC, abstractmethod
 from datetime import UTC, datetime
 from textwrap import indent
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from broker.cli.terminal.escaping import escaped
+from broker.cli.terminal.escaping import escaped, quoted
 from broker.cli.terminal.log_fields import fields_of
+from broker.cli.terminal.log_floods import FloodGate
 from broker.mqi.exception_text import TRACEBACK_BYTES, head, tail, traceback_of
 
 if TYPE_CHECKING:
@@ -21,45 +27,84 @@ RECORD_BYTES: Final = 64 * 1024
 """The longest record of the log."""
 
 MESSAGE_BYTES: Final = RECORD_BYTES // 2
-_HEAD: Final = 1024  # of a record: time, level, logger
 _LINES: Final = "\n"
+_PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/,+*@#%()[]<>!?&|~^$;'")
+"""The characters of a value that needs no quotes."""
 
 
-class TextLines(logging.Formatter):
-    """`2026-11-21T10:00:00.123Z INFO broker.server message key=value`, with a traceback below where there is one.
-
-    A record is one line, whatever was logged, and the lines of a traceback are indented: nothing that a client has
-    chosen can pass for a line of the log.
+class LogLines(logging.Formatter, ABC):
+    """A line a record: time (RFC 3339, UTC, milliseconds), level, logger, event, message in words, the fields of the
+    record (`log_fields`) and, where there is one, the exception.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         """The line for a record."""
-        text = head(escaped(record.getMessage()[:MESSAGE_BYTES]), MESSAGE_BYTES)
-        line = f"{_moment(record)} {record.levelname} {record.name} {text}"
-        traceback = _traceback(record)
-        if not traceback:
-            return line
-        return f"{line}\n{tail(indent(escaped(traceback, keep=_LINES), '  '), MESSAGE_BYTES - _HEAD)}"
-
-
-class JsonLines(logging.Formatter):
-    """One object a line: time, level, logger, the fields of the record (`log_fields`), the message in words and, where
-    there is one, the exception.
-    """
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The line for a record."""
-        fields: dict[str, object] = {"time": _moment(record), "level": record.levelname, "logger": record.name}
-        reported = {**fields_of(record), "message": record.getMessage()}
+        reported = fields_of(record)
+        event = {"event": reported.pop("event")} if "event" in reported else {}
+        own = {"time": _moment(record), "level": record.levelname, "logger": record.name, **event}
+        fields = {"message": record.getMessage(), **reported}
+        if traceback := _traceback(record):
+            fields["exception"] = traceback
         size = MESSAGE_BYTES
         while True:
-            fields |= {name: head(value, size) if isinstance(value, str) else value for name, value in reported.items()}
-            if traceback := _traceback(record):
-                fields["exception"] = tail(traceback, size)
-            line = json.dumps(fields)
-            if len(line) <= RECORD_BYTES or not size:
+            line = self._line(own | {name: _bounded(name, value, size) for name, value in fields.items()})
+            if len(line.encode()) <= RECORD_BYTES or not size:
                 return line
-            size //= 2  # what JSON writes of a character may be twelve
+            size //= 2  # what is written of a character may be twelve
+
+    @abstractmethod
+    def _line(self, fields: dict[str, Any]) -> str:
+        """The line with these fields."""
+
+
+class JsonLines(LogLines):
+    """`{"time": "2026-11-21T10:00:00.123Z", "level": "INFO", "logger": "broker.server", "event": ..., ...}`."""
+
+    def _line(self, fields: dict[str, Any]) -> str:
+        return json.dumps(fields)
+
+
+class TextLines(LogLines):
+    """`time=2026-11-21T10:00:00.123Z level=INFO logger=broker.server event=line_refused message="..." name=value`.
+
+    A value that is more than a word is a string of JSON. With `below` a traceback stands below its line, indented, as
+    people read it.
+    """
+
+    def __init__(self, *, below: bool = False) -> None:
+        super().__init__()
+        self._below = below
+
+    def _line(self, fields: dict[str, Any]) -> str:
+        traceback = fields.pop("exception", "") if self._below else ""
+        line = " ".join(f"{_key(name)}={_value(value)}" for name, value in fields.items())
+        return f"{line}\n{indent(escaped(traceback, keep=_LINES), '  ')}" if traceback else line
+
+
+def _bounded(name: str, value: object, size: int) -> object:
+    if not isinstance(value, str):
+        return value
+    if 4 * len(value) <= size:
+        return value  # however it is encoded
+    return tail(value, size) if name == "exception" else head(value, size)
+
+
+def _key(name: str) -> str:
+    return "".join(each if each in _PLAIN else "_" for each in name) or "_"
+
+
+def _value(value: object) -> str:
+    """A value in logfmt."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case list():
+            text = ",".join(map(str, value))
+        case _:
+            text = str(value)
+    return text if text and all(each in _PLAIN for each in text) else quoted(text)
 
 
 def _traceback(record: logging.LogRecord) -> str:
@@ -75,11 +120,12 @@ def _moment(record: logging.LogRecord) -> str:
 
 
 def set_up(config: LoggingConfig) -> None:
-    """Send the log of the whole process to standard error."""
+    """Send the log of the whole process to standard error. It may be called again with another configuration."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if config.format == "json" else TextLines())
+    below = sys.stderr is not None and sys.stderr.isatty()
+    handler.setFormatter(JsonLines() if config.format == "json" else TextLines(below=below))
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    root.handlers[:] = [FloodGate([handler])]
     root.setLevel(config.level)
     # Libraries log their inner workings at DEBUG: a line for each hop to the thread of the database.
     logging.getLogger("aiosqlite").setLevel(logging.INFO)

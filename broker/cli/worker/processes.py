@@ -159,7 +159,7 @@ class Parent:
             if asyncio.get_running_loop().time() - since > STEADY:
                 wait = RESTART_MIN
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-            fields = {"event": "worker process ended by itself", "pid": child.process.pid, "code": code, "wait_s": wait}
+            fields = {"event": "worker_process_ended", "pid": child.process.pid, "code": code, "wait_s": wait}
             logger.error("worker process ended by itself %s, another starts in %g s", how, wait, extra=fields)
             with anyio.move_on_after(wait):
                 await self._stopping.wait()
@@ -291,7 +291,11 @@ class Parent:
     def _kill(self) -> None:
         """Kill what has not ended in time, such as a process that is stopped."""
         for child in self._children:
-            logger.error("worker process killed, it has not ended pid=%d", child.process.pid)
+            logger.error(
+                "worker process killed, it has not ended pid=%d",
+                child.process.pid,
+                extra={"event": "worker_process_killed"},
+            )
             child.signal(signal.SIGKILL)
 
     async def _watch_files(self) -> None:
@@ -303,7 +307,11 @@ class Parent:
             if changed:
                 pending += changed
             elif pending:
-                logger.info("files changed, new processes take over files=%s", ",".join(sorted(set(pending))))
+                logger.info(
+                    "files changed, new processes take over files=%s",
+                    ",".join(sorted(set(pending))),
+                    extra={"event": "files_changed"},
+                )
                 pending = []
                 for child in self._serving.values():
                     child.to_replace.set()

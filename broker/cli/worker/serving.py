@@ -173,7 +173,9 @@ class Worker:
             try:
                 async with source.connect("evermq worker") as connection:
                     if reported:
-                        logger.warning("functions with @process are served again")
+                        logger.warning(
+                            "functions with @process are served again", extra={"event": "functions_served_again"}
+                        )
                     delay, reported = RECONNECT_MIN, False
                     await self._monitor(task, connection)
             except (HandlerImportError, ValueError) as error:
@@ -189,9 +191,17 @@ class Worker:
                     self._tell_refused(refusals.count)
                     raise CannotRunError(str(error)) from error
                 if once_more:
-                    logger.warning("functions with @process are refused, and tried once more: %s", error)
+                    logger.warning(
+                        "functions with @process are refused, and tried once more: %s",
+                        error,
+                        extra={"event": "functions_refused"},
+                    )
                 elif not reported:
-                    logger.warning("functions with @process are not served for now, and tried for ever: %s", error)
+                    logger.warning(
+                        "functions with @process are not served for now, and tried for ever: %s",
+                        error,
+                        extra={"event": "functions_not_served"},
+                    )
                 reported = True
             await self._sleep(delay)
             delay = min(2 * delay, RECONNECT_MAX)
@@ -297,7 +307,9 @@ class Worker:
 
 
 def _leave_behind() -> None:
-    logger.error("handlers that have not ended are left behind pid=%d", os.getpid())
+    logger.error(
+        "handlers that have not ended are left behind pid=%d", os.getpid(), extra={"event": "handlers_left_behind"}
+    )
     _end(SOME_FAILED)
 
 

@@ -14,7 +14,7 @@ from broker.commands.errors import without_secrets
 from broker.commands.judging import COMMAND_STEP
 from broker.core.security.authority import NotAuthorizedError
 from broker.core.security.caller import Caller
-from broker.engine.security.log_rate import LogRate
+from broker.log_rate import LogRate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -363,7 +363,7 @@ class Journal:
         """Journal rule 7: the outcome is unknown, nothing more is written."""
         if self.error is None:
             self.error = error
-            logger.error("store failed, the queue manager stops: %s", error)
+            logger.error("store failed, the queue manager stops: %s", error, extra={"event": "store_failed"})
             self._failed(error)
 
 

@@ -10,7 +10,6 @@
     delays           for how long the answer to a failed login waits
     tokens           JSON web tokens, as `token_settings` say; `signatures` are joserfc's, `token_keys` the issuer's
                      keys, which `key_fetch` gets
-    log_rate         how often a refusal is logged
     rates            calls and bytes a second of a user
 
 Nothing here decides what a user may do: that is `broker.core.security`.

@@ -91,7 +91,13 @@ class TokenKeys:
             self._failed = False
         except KeysOutOfReachError as error:
             level = logging.DEBUG if self._failed else logging.WARNING
-            logger.log(level, "keys of tokens not fetched, known ones stay a day keys=%d: %s", len(self._keys), error)
+            logger.log(
+                level,
+                "keys of tokens not fetched, known ones stay a day keys=%d: %s",
+                len(self._keys),
+                error,
+                extra={"event": "keys_of_tokens_not_fetched"},
+            )
             self._failed = True
         finally:
             self._over()

@@ -187,7 +187,12 @@ class PasswordVerifier:
             return
         error = future.exception()
         if error is not None:
-            logger.error("a password could not be verified user=%r: %s", verification.name, error)
+            logger.error(
+                "a password could not be verified user=%r: %s",
+                verification.name,
+                error,
+                extra={"event": "password_not_verified"},
+            )
         outcome = _REFUSED if error is not None else future.result()
         if outcome.good:
             self._remember(verification.key)

@@ -139,7 +139,10 @@ class Database:
         session.add_log_listener(session.heard)
         risen, session.crashes = await session.fetchrow("SELECT risen, crashes FROM rise()")
         if risen:
-            logger.warning("the database has crashed: nonpersistent messages are gone, depths were counted again")
+            logger.warning(
+                "the database has crashed: nonpersistent messages are gone, depths were counted again",
+                extra={"event": "database_crashed"},
+            )
         return session
 
     async def _connected(self, settings: dict[str, str]) -> DatabaseSession:

@@ -112,7 +112,11 @@ class Copies:
         status = self._member.manager.catalog.status(copy)
         busy = bool(status.get("CURDEPTH") or status.get("HANDLES") or status.get("UNCOM"))
         if busy:
-            logger.warning("copy of a deleted object of the group kept, it is in use name=%s", copy.name)
+            logger.warning(
+                "copy of a deleted object of the group kept, it is in use name=%s",
+                copy.name,
+                extra={"event": "copy_kept"},
+            )
         return busy
 
 

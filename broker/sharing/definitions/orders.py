@@ -136,7 +136,7 @@ class Orders:
             for row in rows:
                 await self._answer(row["id"], await self._run(row["command"], row["its_user"]))
         except (MQError, OutcomeUnknownError) as away:
-            logger.warning("command of another member not run: %s", away)
+            logger.warning("command of another member not run: %s", away, extra={"event": "foreign_command_not_run"})
 
     async def _run(self, command: str, user: str | None) -> list[CommandReply]:
         manager = self._member.manager

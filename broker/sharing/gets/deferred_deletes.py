@@ -102,7 +102,12 @@ class DeferredDeletes:
                 keys,
             )
         except MQError as error:
-            logger.debug("messages that were got are removed later messages=%d: %s", len(names), error)
+            logger.debug(
+                "messages that were got are removed later messages=%d: %s",
+                len(names),
+                error,
+                extra={"event": "removals_deferred"},
+            )
             for queue, some in places.items():
                 self._places.setdefault(queue, []).extend(some)
             return False

@@ -95,16 +95,25 @@ class Agent:
         """From one start of the agent to its end."""
         name = self._manager.name
         self._retries.succeeded()
-        logger.info("CSQM050I %s intra-group queuing agent starting, task=%x", name, id(anyio.get_current_task()))
+        logger.info(
+            "CSQM050I %s intra-group queuing agent starting, task=%x",
+            name,
+            id(anyio.get_current_task()),
+            extra={"event": "igq_agent_starting"},
+        )
         while not self._stopping:
             since = self._manager.clock.monotonic()
             try:
                 await self._work()
                 break
             except Exception:
-                logger.exception("CSQM067E %s intra-group queuing agent ended abnormally, restarting", name)
+                logger.exception(
+                    "CSQM067E %s intra-group queuing agent ended abnormally, restarting",
+                    name,
+                    extra={"event": "igq_agent_failed"},
+                )
                 await self._sleep(since + RESTART_SECONDS - self._manager.clock.monotonic())
-        logger.info("CSQM051I %s intra-group queuing agent stopping", name)
+        logger.info("CSQM051I %s intra-group queuing agent stopping", name, extra={"event": "igq_agent_stopping"})
 
     async def _work(self) -> None:
         """Carry messages; after a failure try again, until it has been tried often enough."""

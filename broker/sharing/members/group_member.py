@@ -255,7 +255,7 @@ class GroupMember:
             if held:
                 await self.holdings.refresh(lag=lag)
         except (MQError, OutcomeUnknownError) as away:
-            logger.debug("what is on shared queues is not known: %s", away)
+            logger.debug("what is on shared queues is not known: %s", away, extra={"event": "shared_queues_not_known"})
 
     def figures(self) -> Mapping[str, Any]:
         return {

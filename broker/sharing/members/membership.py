@@ -133,7 +133,9 @@ class Membership:
             self._database.shut(NOT_JOINED)
             if not self.tolerates:
                 raise GroupError(self._reported(f"cannot be joined: {words(error)}")) from error
-            logger.warning("%s", self._reported(f"cannot be joined yet: {words(error)}"))
+            logger.warning(
+                "%s", self._reported(f"cannot be joined yet: {words(error)}"), extra={"event": "group_not_joined"}
+            )
 
     async def _join_patiently(self) -> None:
         """Join; where another of this name has a lease, when that has ended."""
@@ -143,7 +145,7 @@ class Membership:
             logger.warning(
                 "%s",
                 self._reported(f"has a queue manager {self.name} with other data, at {held.address}: waiting "
-                           f"{held.seconds:.1f} s for the end of its lease"),
+                           f"{held.seconds:.1f} s for the end of its lease"), extra={"event": "group_awaits_lease"},
             )  # fmt: skip
             await anyio.sleep(held.seconds + self.times.watch)
             try:
@@ -172,7 +174,13 @@ class Membership:
             raise
         self.state = "joined"
         self._known.away = False
-        logger.info("CSQE005I %s connected group=%s epoch=%d", self.name, database.group_name, epoch)
+        logger.info(
+            "CSQE005I %s connected group=%s epoch=%d",
+            self.name,
+            database.group_name,
+            epoch,
+            extra={"event": "group_connected"},
+        )
 
     async def _begin(self) -> int:
         """Have the epoch of another life."""
@@ -270,7 +278,7 @@ class Membership:
         self._database.shut(f"the queue manager has lost its queue-sharing group: {why}")
         logger.error(
             "CSQE006I %s disconnected group=%s epoch=%d: %s",
-            self.name, self._database.group_name, self._database.epoch, why,
+            self.name, self._database.group_name, self._database.epoch, why, extra={"event": "group_disconnected"},
         )  # fmt: skip
         self._lost.set()
         self._member.life_ended()
@@ -282,9 +290,9 @@ class Membership:
             try:
                 await self._join()
             except HeldError as held:
-                logger.error("%s", self._reported(_taken(self.name, held)))
+                logger.error("%s", self._reported(_taken(self.name, held)), extra={"event": "group_name_taken"})
             except GroupError as error:
-                logger.error("%s", error)
+                logger.error("%s", error, extra={"event": "group_refused"})
             except StuckError:  # it has told what holds it
                 pause = self.times.lease
             except (MQError, OutcomeUnknownError, asyncpg.PostgresError, TimeoutError, *LOST) as error:
@@ -308,13 +316,20 @@ class Membership:
                 try:
                     await self._recover(self._database.epoch + 1)
                 except (MQError, OutcomeUnknownError) as error:
-                    logger.warning("%s", self._reported(f"was not left in order, peers do what is left: {error}"))
+                    logger.warning(
+                        "%s",
+                        self._reported(f"was not left in order, peers do what is left: {error}"),
+                        extra={"event": "group_not_left"},
+                    )
                 else:
                     logger.info("CSQE006I %s disconnected group=%s epoch=%d",
-                                self.name, self._database.group_name, self._database.epoch)  # fmt: skip
+                                self.name, self._database.group_name, self._database.epoch,
+                                extra={"event": "group_disconnected"})  # fmt: skip
             if scope.cancelled_caught:
                 logger.warning(
-                    "%s", self._reported(f"was not left in order within {LEAVE_SECONDS:g} s, peers do what is left")
+                    "%s",
+                    self._reported(f"was not left in order within {LEAVE_SECONDS:g} s, peers do what is left"),
+                    extra={"event": "group_not_left"},
                 )
         self.state = "left"
 

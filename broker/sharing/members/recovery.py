@@ -135,4 +135,6 @@ def _call(function: str, more: int = 0) -> str:
 
 
 def _tell(level: int, text: str, claim: Claim) -> None:
-    logger.log(level, f"{text} member=%s epoch=%d", claim.by, claim.member, claim.claimed)  # noqa: G004  # our own text
+    phase = text % claim.by
+    fields = {"event": "recovery_phase"}
+    logger.log(level, "%s member=%s epoch=%d", phase, claim.member, claim.claimed, extra=fields)

@@ -96,7 +96,7 @@ class Takeover:
         database, times = self._database, self._times
         me, group = database.member, database.group_name
         logger.info("CSQE008I %s recovery event from %s received epoch=%d recoverer=%s",
-                    me, member, last_epoch, recoverer or "none")  # fmt: skip
+                    me, member, last_epoch, recoverer or "none", extra={"event": "recovery_event"})  # fmt: skip
         async with database.look() as session:
             await end_sessions(session, group, member, last_epoch)
 

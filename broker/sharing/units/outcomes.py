@@ -73,7 +73,12 @@ class Outcomes:
     def enter(self, id: UUID, doubt: Doubt) -> None:
         """The outcome of a unit is to be learned when that can be."""
         self.doubts[id] = doubt
-        logger.warning("outcome of a unit of work unknown unit=%s member=%s", id, self._member.manager.name)
+        logger.warning(
+            "outcome of a unit of work unknown unit=%s member=%s",
+            id,
+            self._member.manager.name,
+            extra={"event": "outcome_unknown"},
+        )
         self._news.set()
 
     def resolved(self, id: UUID, *, committed: bool) -> None:
@@ -101,7 +106,11 @@ class Outcomes:
         if state is None:
             if id not in self._missing:
                 self._missing.add(id)
-                logger.error("the database has no row of this unit of work, its outcome is lost unit=%s", id)
+                logger.error(
+                    "the database has no row of this unit of work, its outcome is lost unit=%s",
+                    id,
+                    extra={"event": "outcome_lost"},
+                )
             raise OutcomePendingError(f"there is no row of unit of work {id}: RESOLVE INDOUBT({id}) ends it")
         return bool(state == "COMMITTED")
 
@@ -115,11 +124,16 @@ class Outcomes:
                 continue
             if self.doubts.pop(id, None) is not doubt:
                 continue  # an administrator has decided meanwhile
-            logger.info("outcome of a unit of work learned unit=%s committed=%s", id, committed)
+            logger.info(
+                "outcome of a unit of work learned unit=%s committed=%s",
+                id,
+                committed,
+                extra={"event": "outcome_learned"},
+            )
             if doubt.resolved is not None and doubt.resolved != committed:
                 logger.error(
                     "a unit of work is torn: its prepared branch was resolved otherwise unit=%s shared_committed=%s",
-                    id, committed,
+                    id, committed, extra={"event": "unit_of_work_torn"},
                 )  # fmt: skip
             if doubt.unit is None:
                 self.over(id)

@@ -62,7 +62,8 @@ class DataDirectory:
         if mode & (stat.S_IWGRP | stat.S_IWOTH):
             logger.warning(
                 "others may write to the data directory path=%s mode=%04o: they can put files of theirs in the place "
-                "of the queue manager's; take that from them: chmod go-w %s", self.path, mode, self.path
+                "of the queue manager's; take that from them: chmod go-w %s", self.path, mode, self.path,
+                extra={"event": "data_directory_writable"}
             )  # fmt: skip
 
     @property
@@ -132,7 +133,12 @@ def restrict(path: Path) -> None:
     try:
         path.chmod(_MODE)
     except OSError as error:
-        logger.warning("others may read or write a file of the queue manager path=%s: %s", path, error)
+        logger.warning(
+            "others may read or write a file of the queue manager path=%s: %s",
+            path,
+            error,
+            extra={"event": "file_accessible"},
+        )
 
 
 def _refuse_foreign(path: str | os.PathLike[str], found: os.stat_result, *, writes: bool = True) -> None:

@@ -65,7 +65,12 @@ class _Opened:
         try:
             sync(self._fd)  # What is not written yet would stay in the cache.
         except OSError as error:  # Then the medium has not what was written earlier, and is read all the same.
-            logger.warning("earlier writes to a file have failed and are not read path=%s: %s", self._path, error)
+            logger.warning(
+                "earlier writes to a file have failed and are not read path=%s: %s",
+                self._path,
+                error,
+                extra={"event": "earlier_writes_failed"},
+            )
         forget(self._fd)
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from broker.config import LimitsConfig
-from broker.engine.security.log_rate import LogRate
+from broker.log_rate import LogRate
 from broker.server.security.lines import LOCAL, LineSecurity, address_of
 from broker.server.security.places import ORIGINS_MAX, Place, PlaceChanges, Places, Stage, origin_of
 

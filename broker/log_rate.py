@@ -1,9 +1,14 @@
-"""A rate of log lines: an origin that floods the daemon does not flood its log."""
+"""The rate of log lines: an origin that floods the daemon does not flood its log. The security log and the log of the
+process both ask it.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 LINES_A_SECOND: Final = 10
 _ORIGINS_MAX: Final = 1000
@@ -13,11 +18,11 @@ class LogRate:
     """The instants at which the last lines were logged, by origin: ten lie in no second of an origin's."""
 
     def __init__(self) -> None:
-        self._logged: dict[str, deque[float]] = {}  # the origin that was logged last is the last
+        self._logged: dict[Hashable, deque[float]] = {}  # the origin that was logged last is the last
         self.left_out = 0
         """The number of lines that were not logged since `collect`."""
 
-    def allows(self, origin: str, now: float) -> bool:
+    def allows(self, origin: Hashable, now: float) -> bool:
         """True if a line about this origin may be logged now. It counts as logged, or as left out."""
         logged = self._logged.pop(origin, None)
         if logged is None:
