@@ -15,6 +15,7 @@ from broker import StoreUnusableError
 from broker.cli import current_folder
 from broker.cli.program import CannotRunError
 from broker.cli.terminal import logs, streams
+from broker.cli.terminal.recent_log import RecentLog
 from broker.config import load
 from broker.config.kinds import DatabaseAddress
 from broker.engine.shared_queues import GroupError
@@ -59,7 +60,8 @@ def run(file: str | None) -> None:
     if streams.output_is_closed():
         streams.throw_output_away()  # handlers may print, and need not fail for it
     config = load(Path(file) if file else None)
-    logs.set_up(config.logging)
+    recent = RecentLog(config.logging.recent)
+    logs.set_up(config.logging, recent)
     _warn_of_password(config.queue_sharing_group.dsn, file)
     monitor = config.trigger_monitor
     serves = monitor.enabled and monitor.handlers  # without handlers there is nothing to start
@@ -67,7 +69,7 @@ def run(file: str | None) -> None:
     gc.set_threshold(*COLLECTIONS)
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
-        daemon.main(config, services, ready=_announce)
+        daemon.main(config, services, ready=_announce, recent_log=recent.after)
     except (GroupError, StartError, StoreLostError, StoreFailedError, StoreUnusableError) as error:
         raise CannotRunError(str(error)) from error
 

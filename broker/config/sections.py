@@ -242,6 +242,14 @@ class LoggingConfig:
     format: str = field(
         default="text", metadata=about(Choice(("text", "json")), "A line in logfmt, or one JSON object a line.")
     )
+    recent: int = field(
+        default=10_000,
+        metadata=about(
+            Whole(0, 1_000_000),
+            "Last lines kept in memory for `evermq support`, 8 MiB at most; 10,000 take some 3 MiB.",
+            "lines",
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,6 +78,9 @@ class QueueManager:
         self._group = group
         self.store = store
         self.random_bits: Callable[[int], int] = randbits
+        self.recent_log: Callable[[int, int], tuple[int, int, list[str]]] | None = (
+            None  # a daemon's: lines behind one, so many bytes
+        )
         self._life = Life(f"queue manager {self.name}", self._live, caller())
         self.conversations: Conversations = Conversations()
         self.tags = LocalTags()

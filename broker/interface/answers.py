@@ -65,6 +65,14 @@ class Opened(NamedTuple):
     distribution: Distribution = NO_LIST
 
 
+class LogPiece(NamedTuple):
+    """Lines of the log of a queue manager, the number of the last of them, and that of the last line of all."""
+
+    last: int
+    end: int
+    lines: list[str]
+
+
 class Placed(NamedTuple):
     """The answer to MQPUT: the fields of the descriptor that the put completed. `packed_md` is packed
     (`broker.mqi.layouts.packing`). What the name resolved to is for MQPUT1, since that of a put is its handle's, and

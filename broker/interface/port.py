@@ -20,7 +20,7 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from broker.interface.answers import GetAnswer, Opened, PendingStarts, Placed, PlacedMany, StartLease
+    from broker.interface.answers import GetAnswer, LogPiece, Opened, PendingStarts, Placed, PlacedMany, StartLease
     from broker.mqi.access import Access
     from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply
@@ -326,6 +326,10 @@ class Port(ClaimPort, DeliveryPort):
         no room, FILE_SYSTEM_ERROR (2208) where there is no backup for any other reason. `abandon` breaks it off.
         """
         return self.forward("backup", path)
+
+    def recent_log(self, after: int) -> Call[LogPiece]:
+        """The lines behind this one of those of its log that the queue manager keeps in memory, or some of them."""
+        return self.forward("recent_log", after)
 
     def trigger_pending(self) -> Call[PendingStarts]:
         """The queues of which starts are pending now."""

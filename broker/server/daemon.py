@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
     from broker.config import Config
+    from broker.interface.answers import LogPiece
     from broker.server.http_serving import HttpServing
 
 logger = logging.getLogger(__name__)
@@ -59,7 +60,13 @@ END_GRACE: Final = 5.0
 """Seconds for what was cancelled to end: after `quiesce_timeout`, and after everything else has ended."""
 
 
-def main(config: Config, services: Sequence[Service] = (), *, ready: Callable[[str], None] | None = None) -> None:
+def main(
+    config: Config,
+    services: Sequence[Service] = (),
+    *,
+    ready: Callable[[str], None] | None = None,
+    recent_log: Callable[[int, int], LogPiece] | None = None,
+) -> None:
     """Run the daemon on uvloop until SIGTERM or SIGINT. Raises what `run` raises, and KeyboardInterrupt for a start
     that SIGINT has ended.
 
@@ -69,7 +76,7 @@ def main(config: Config, services: Sequence[Service] = (), *, ready: Callable[[s
     allow_open_files(config.limits.connections)
     watch = DaemonWatch()
     try:
-        given_up = anyio.run(_run, config, services, ready, watch, backend_options={"use_uvloop": True})
+        given_up = anyio.run(_run, config, services, ready, recent_log, watch, backend_options={"use_uvloop": True})
     finally:
         watch.stop()
     if given_up == signal.SIGINT:
@@ -77,11 +84,15 @@ def main(config: Config, services: Sequence[Service] = (), *, ready: Callable[[s
 
 
 async def _run(
-    config: Config, services: Sequence[Service], ready: Callable[[str], None] | None, watch: DaemonWatch
+    config: Config,
+    services: Sequence[Service],
+    ready: Callable[[str], None] | None,
+    recent_log: Callable[[int, int], LogPiece] | None,
+    watch: DaemonWatch,
 ) -> signal.Signals | None:
     watch.start()
     try:
-        return await run(config, services, ready=ready, watch=watch)
+        return await run(config, services, ready=ready, recent_log=recent_log, watch=watch)
     finally:
         watch.end_within(END_GRACE)  # tasks of a handler's own, which the event loop cancels when it closes
 
@@ -91,12 +102,14 @@ async def run(
     services: Sequence[Service] = (),
     *,
     ready: Callable[[str], None] | None = None,
+    recent_log: Callable[[int, int], LogPiece] | None = None,
     watch: DaemonWatch | None = None,
 ) -> signal.Signals | None:
     """Run the daemon until SIGTERM or SIGINT, which quiesce it: it returns when the connections have gone, or after
     `quiesce_timeout` seconds. Where the signal came before it was ready, it returns that signal.
 
-    `ready` is called with the ready line once clients can connect. `watch` is told when services have to end. Raises
+    `ready` is called with the ready line once clients can connect. `recent_log` returns lines of the
+    log behind one, about so many bytes. `watch` is told when services have to end. Raises
     StartError when it cannot start, StoreUnusableError when the data cannot be used, StoreLostError when the store
     fails while it runs, GroupError when the queue-sharing group cannot be joined or is lost, and what a service raises.
     """
@@ -106,6 +119,7 @@ async def run(
     loads_certificates = bool(config.tls.host) or config.http.tls
     with _hangups_ignored(), signals.handled():
         async with _open(config) as manager, serve_http(manager) as http:
+            manager.recent_log = recent_log or manager.recent_log
             done = 0
             for path in config.queue_manager.startup:
                 done += await _run_commands(manager, path, done)

@@ -123,6 +123,7 @@ class Verb(IntEnum):
         72  # name of a queue or generic name, whose series ("queue", "none"), whose names ("evermq", "ibmmq"), the
     )
     # most queues -> the text for Prometheus
+    RECENT_LOG = 73  # number of a line -> number of the last line sent, of the last of all, lines behind the one given
     BROWSE_CUTS = 57  # queue name; arrival numbers: after, last; messages, bytes -> the cuts, as those of PIN
 
     TAKEN = 48  # numbers of GETs, GET_MANYs and TAKEs whose answers have reached the program; conversation 0, call 0

@@ -13,6 +13,7 @@ from broker.interface.answers import (
     Connected,
     Distribution,
     GetAnswer,
+    LogPiece,
     Opened,
     PendingQueue,
     PendingStarts,
@@ -90,6 +91,7 @@ def _connected(items: Frame) -> Connected:
 CONNECTED: Final = Result(lambda connected: connected[:1] if connected.seconds_left == inf else connected, _connected)
 PORT: Final = Result(lambda port: (port.q_mgr_name,), _only(str))
 COLUMNS: Final = Result(_single, _bytes, len)
+LOG_PIECE: Final = Result(tuple, LogPiece._make, lambda piece: 4 * sum(map(len, piece.lines)))
 FIGURES: Final = Result(_single, _only(dict), lambda figures: 1024 * len(figures.get("queues", ())))
 
 

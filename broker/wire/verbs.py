@@ -375,6 +375,9 @@ ROWS: Final = (
     VerbRow(Verb.AUTHENTICATE, "authenticate", _CREDENTIALS, results.SECONDS, _CONNECT),
     VerbRow(Verb.EXPLAIN_OPEN, "explain_open", (*_OBJECT, _ABOUT, _RIGHTS), results.ACCESS, _ABOUT_ONESELF),
     VerbRow(Verb.EXPLAIN_CONNECT, "explain_connect", (_ABOUT, *_LINE, _PLAIN), results.ACCESS, _ABOUT_ONESELF),
+    VerbRow(
+        Verb.RECENT_LOG, "recent_log", (integer("after", "the number of a line"),), results.LOG_PIECE, _ADMINISTRATOR
+    ),
 )
 
 BY_NAME: Final = {row.name: row for row in ROWS}

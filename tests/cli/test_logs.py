@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from broker.cli.terminal import logs
 from broker.cli.terminal.log_floods import COUNT_SECONDS, FloodGate
 from broker.cli.terminal.logs import JsonLines, TextLines
+from broker.cli.terminal.recent_log import RecentLog
 from broker.config import LoggingConfig
+from broker.interface.answers import LogPiece
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -291,11 +293,58 @@ def test_very_many_floods_at_a_time_are_not_all_held() -> None:
     assert sum(it.written.repeats()) > 1000 * 12
 
 
-def test_the_log_can_be_set_up_again(process_of_the_tests: None, capsys: pytest.CaptureFixture[str]) -> None:
-    logs.set_up(LoggingConfig(format="json"))
+# The last lines
+
+
+def lines_of(recent: RecentLog, size: int = 1 << 20) -> list[str]:
+    found: list[str] = []
+    last = 0
+    while (piece := recent.after(last, size)).lines:
+        found += piece.lines
+        last = piece.last
+    return found
+
+
+def test_the_last_lines_are_kept_and_read_in_pieces() -> None:
+    recent = RecentLog(3)
+    assert recent.after(5, 100) == LogPiece(0, 0, [])
+    for number in range(5):
+        recent.handle(record("line refused peer=%s", number))
+    assert lines_of(recent) == [f"line refused peer={number}" for number in (2, 3, 4)]
+    assert lines_of(recent, size=1) == lines_of(recent)
+    assert recent.after(3, 30) == LogPiece(4, 5, ["line refused peer=3"])
+    recent.resize(1)
+    assert lines_of(recent) == ["line refused peer=4"]
+
+
+def test_the_last_lines_have_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.cli.terminal.recent_log.BYTES_MAX", 1000)
+    recent = RecentLog(1000)
+    for _ in range(50):
+        recent.handle(record("%s", "é" * 50))
+    assert sum(len(line.encode()) for line in lines_of(recent)) == 1000
+
+
+def test_the_last_lines_tell_nothing_that_the_code_of_a_user_has_written() -> None:
+    recent = RecentLog(10)
+    recent.setFormatter(TextLines())
+    secret = "canary"
+    handled = record("handled %s", f"outcome=dead error={secret}", logger="triggers.serving.outcomes", exception=True)
+    vars(handled).update(event="handled", queue="Q", outcome="dead", error=f"ValueError: {secret}")
+    recent.handle(handled)
+    recent.handle(record("app ends: %s", ValueError(secret), logger="triggers.serving.session"))
+    recent.handle(record("order %s", secret, logger="shop"))
+    first, second = map(read, lines_of(recent))
+    assert secret not in str([first, second])
+    assert (first["event"], first["queue"], first["error"]) == ("handled", "Q", "ValueError")
+    assert (second["event"], second["message"]) == ("app_ends", "app_ends")
+
+
+def test_the_log_can_be_set_up_again_and_the_last_lines_stay(process_of_the_tests: None) -> None:
+    recent = RecentLog(10)
+    logs.set_up(LoggingConfig(format="json"), recent)
     logging.getLogger("broker.tests").warning("first")
-    logs.set_up(LoggingConfig(format="text", level="ERROR"))
+    logs.set_up(LoggingConfig(format="text", level="ERROR"), recent)
     logging.getLogger("broker.tests").warning("second")
     logging.getLogger("broker.tests").error("third")
-    first, third = capsys.readouterr().err.splitlines()
-    assert (json.loads(first)["message"], read(third)["message"]) == ("first", "third")
+    assert [re.sub('^.*message=|.*message": ', "", line) for line in lines_of(recent)] == ['"first"}', "third"]

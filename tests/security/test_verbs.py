@@ -134,7 +134,7 @@ OF_THE_CONNECTION = {
 
 ELSEWHERE = {
     Verb.CONNECT, Verb.PUT1, Verb.TRIGGER_PENDING, Verb.BACKUP, Verb.AUTHENTICATE, Verb.EXPLAIN_OPEN,
-    Verb.EXPLAIN_CONNECT,
+    Verb.EXPLAIN_CONNECT, Verb.RECENT_LOG,
 }  # fmt: skip
 """Verbs with tests of their own."""
 
@@ -177,6 +177,17 @@ async def test_x7_1_a_backup_is_for_administrators(tmp_path: Path) -> None:
                 await connection.backup(tmp_path / "copy")
             assert refused.value.reason == MQRC.NOT_AUTHORIZED
         assert not (tmp_path / "copy").exists()
+
+
+async def test_x7_1_the_log_is_for_administrators() -> None:
+    async with world() as it:
+        it.manager.recent_log = lambda after, size: (1, 1, ["a line"][after:])
+        it.let_connect("alice", on_manager=Right.CHG | Right.DSP | Right.CTRL | Right.SYSTEM)
+        async with it.connect("alice") as connection:
+            with pytest.raises(MQError) as refused:
+                await connection.recent_log()
+            assert refused.value.reason == MQRC.NOT_AUTHORIZED
+        assert await it.owner.recent_log() == ["a line"]
 
 
 async def test_x7_1_starts_are_shown_to_whom_may_take_them() -> None:

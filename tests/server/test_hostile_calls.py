@@ -73,6 +73,7 @@ class Chaos:
             Verb.STATUS: tuple,
             Verb.FIGURES: lambda: (pick(["*", *NAMES]), pick(["queue", "none", ""]), "evermq", pick([0, 5, -1, 2**40])),
             Verb.BACKUP: lambda: (pick(["", "relative", 5, None, "\0", "/dev/null", "/" * 5000]),),
+            Verb.RECENT_LOG: lambda: (pick([0, -1, 5, 2**62]),),
             Verb.TRIGGER_PENDING: tuple,
             Verb.TRIGGER_WAIT: lambda: (pick([0, -1, 5, 2**40]),),
             Verb.TRIGGER_TAKE: lambda: (pick(NAMES), pick([1, 0, -1, 100])),

@@ -9,6 +9,7 @@ from broker.interface.answers import (
     Connected,
     Distribution,
     GetAnswer,
+    LogPiece,
     Opened,
     PendingQueue,
     PendingStarts,
@@ -145,6 +146,7 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.EXPLAIN_OPEN: ("explain_open", ("ORDERS", "QM2", 1, "bob", "put,get")),
     Verb.EXPLAIN_CONNECT: ("explain_connect", ("bob", "192.0.2.7", "APP", "CN=bob", "", False)),
     Verb.FIGURES: ("figures", ("ORDERS.*", "queue", "evermq", 2000)),
+    Verb.RECENT_LOG: ("recent_log", (40,)),
 }
 """The calls of a port but for PUT_MANY, by verb: the method and its arguments, in the order of the frame."""
 
@@ -215,6 +217,7 @@ RESULTS: dict[Verb, Any] = {
     Verb.EXPLAIN_OPEN: REFUSED,
     Verb.EXPLAIN_CONNECT: Access(allowed=True, user="bob", steps=()),
     Verb.FIGURES: "# TYPE evermq_units_of_work gauge\nevermq_units_of_work 3\n",
+    Verb.RECENT_LOG: LogPiece(42, 50, ["level=INFO event=listening", "level=INFO event=ready"]),
 }
 """What calls return, by verb."""
 

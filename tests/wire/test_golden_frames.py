@@ -62,6 +62,7 @@ LATER = (
     Verb.AUTHENTICATE,
     *ACCESS_CALLS,
     Verb.FIGURES,
+    Verb.RECENT_LOG,
 )
 """The calls whose frames stand behind those of the first version."""
 
@@ -96,6 +97,7 @@ CLIENT: list[tuple[Any, ...]] = [
     (Verb.AUTHENTICATE, 3, 322, *CALLS[Verb.AUTHENTICATE][1]),
     *((verb, 1, number, *CALLS[verb][1]) for number, verb in enumerate(ACCESS_CALLS, 323)),
     (Verb.FIGURES, 1, 330, *CALLS[Verb.FIGURES][1]),
+    (Verb.RECENT_LOG, 1, 331, *CALLS[Verb.RECENT_LOG][1]),
 ]
 SERVER: list[tuple[Any, ...]] = [
     WELCOME,
@@ -125,6 +127,7 @@ SERVER: list[tuple[Any, ...]] = [
     (Verb.ANSWER, 3, 322, *fields(Verb.AUTHENTICATE, RESULTS[Verb.AUTHENTICATE])),
     *((Verb.ANSWER, 1, number, *fields(verb, RESULTS[verb])) for number, verb in enumerate(ACCESS_CALLS, 323)),
     (Verb.ANSWER, 1, 330, *fields(Verb.FIGURES, RESULTS[Verb.FIGURES])),
+    (Verb.ANSWER, 1, 331, *fields(Verb.RECENT_LOG, RESULTS[Verb.RECENT_LOG])),
     (Verb.REFUSED, 0, 0, 2162, "QM1 is stopping"),
 ]
 

@@ -1,7 +1,8 @@
 """The log of a process: lines in logfmt, or one JSON object a line, on standard error.
 
 A record is one line, whatever was logged: nothing that a client has chosen can pass for a line or a field of the log.
-Both forms have the same fields. A flood of records is counted (`log_floods`).
+Both forms have the same fields. A flood of records is counted (`log_floods`), and the last lines are kept in memory
+(`recent_log`) where the process asks for them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from broker.cli.terminal.log_floods import FloodGate
 from broker.mqi.exception_text import TRACEBACK_BYTES, head, tail, traceback_of
 
 if TYPE_CHECKING:
+    from broker.cli.terminal.recent_log import RecentLog
     from broker.config import LoggingConfig
 
 
@@ -119,13 +121,19 @@ def _moment(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{int(record.msecs):03}Z"
 
 
-def set_up(config: LoggingConfig) -> None:
-    """Send the log of the whole process to standard error. It may be called again with another configuration."""
+def set_up(config: LoggingConfig, recent: RecentLog | None = None) -> None:
+    """Send the log of the whole process to standard error, and keep the last lines in `recent`. It may be called again
+    when the configuration has changed.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    below = sys.stderr is not None and sys.stderr.isatty()
-    handler.setFormatter(JsonLines() if config.format == "json" else TextLines(below=below))
+    as_json = config.format == "json"
+    handler.setFormatter(JsonLines() if as_json else TextLines(below=sys.stderr is not None and sys.stderr.isatty()))
+    handlers: list[logging.Handler] = [handler]
+    if recent is not None:
+        recent.setFormatter(JsonLines() if as_json else TextLines())
+        handlers.append(recent)
     root = logging.getLogger()
-    root.handlers[:] = [FloodGate([handler])]
+    root.handlers[:] = [FloodGate(handlers)]
     root.setLevel(config.level)
     # Libraries log their inner workings at DEBUG: a line for each hop to the thread of the database.
     logging.getLogger("aiosqlite").setLevel(logging.INFO)

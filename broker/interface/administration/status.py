@@ -37,3 +37,14 @@ class StatusQuestions(AccessQuestions):
         a queue, OPTIONS_ERROR (2046) for other values.
         """
         return await answer(self.port.figures(queue, per, names, queues_max))
+
+    async def recent_log(self) -> list[str]:
+        """Return the last lines of the queue manager's log, as many as its daemon keeps in memory (`[logging] recent`);
+        none where the queue manager is embedded. Raises NOT_AUTHORIZED (2035) unless an administrator asks.
+        """
+        piece = await answer(self.port.recent_log(0))
+        lines, end = piece.lines, piece.end
+        while piece.lines and piece.last < end:  # what is logged meanwhile does not count
+            piece = await answer(self.port.recent_log(piece.last))
+            lines += piece.lines
+        return lines

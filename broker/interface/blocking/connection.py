@@ -62,6 +62,7 @@ class SyncConnection(Face[Connection]):
     explain_open = Blocking(Connection.explain_open)
     explain_connect = Blocking(Connection.explain_connect)
     backup = Blocking(Connection.backup)
+    recent_log = Blocking(Connection.recent_log)
     release_delayed = Blocking(Connection.release_delayed)
     release_waiting = Blocking(Connection.release_waiting)
     q_mgr_name = FaceProperty[str]()
