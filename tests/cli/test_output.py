@@ -228,6 +228,22 @@ def test_status_tells_of_consumers_and_prepared_units_where_there_are_any() -> N
     ]
 
 
+def test_status_tells_of_the_oldest_messages_and_the_ten_oldest_units_of_work() -> None:
+    units = [{"name": f"shop {number}", "user": "bob", "puts": 1, "age": 90.0 - number} for number in range(12)]
+    queues = [
+        {"name": "ORDERS", "depth": 5, "puts": 7, "gets": 2, "oldest_age": 12.5},
+        {"name": "SYSTEM.USED.ONCE", "depth": 0, "puts": 7, "gets": 7, "oldest_age": 0.0},
+    ]
+    shown = list(in_words({"name": "QM1", "queues": queues, "units_of_work": units}))
+    assert shown[3:7] == [
+        "queue   depth    oldest",
+        "ORDERS      5  12.500 s",
+        "",
+        "unit of work of  user  puts       age",
+    ]
+    assert (shown[7], len(shown)) == ("shop 0            bob     1  90.000 s", 17)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "shown"),
     [

@@ -51,6 +51,9 @@ _OWN: Final = re.compile(r"(DEFINE|ALTER|DELETE) (?!QLOCAL\((?!SYSTEM\.))")
 _FIGURES: Final = ("connections", "quiescing", "queues", "handlers", "consumers", "prepared_units")
 """Of `QueueManager.status`: those that do not only grow."""
 
+_GROWING: Final = {"puts", "gets"}
+"""Of those of a queue: those that do."""
+
 _SUFFIXES: Final = {OWN: "", COPY: " QSGDISP(COPY)", SHARED: " QSGDISP(SHARED)", GROUP: " QSGDISP(GROUP)"}
 
 
@@ -195,6 +198,7 @@ class SharedSystem(System):
         stands: dict[str, object] = {"group": await self.group.standing(), "day": self.clock.time() // _DAY_SECONDS}
         for manager in self._managers:
             objects, status = manager.core.objects, manager.status()
+            status["queues"] = [{key: queue[key] for key in queue.keys() - _GROWING} for queue in status["queues"]]
             stands[manager.name] = (
                 manager,
                 _attributes([objects.definition, *objects.definitions.values(), *objects.group_definitions.values()]),

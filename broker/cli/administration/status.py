@@ -20,16 +20,24 @@ if TYPE_CHECKING:
 
 KIB: Final = 1024
 PAGE_WIDTH: Final = 100
+UNITS_SHOWN: Final = 10
 
 _IN_BYTES: Final = frozenset({"budget", "bytes", "free_bytes", "lag_bytes", "log_bytes", "log_bytes_max"})
-_LISTS: Final = {"queues": "queue", "handlers": "handler", "consumers": "consumer", "prepared_units": "prepared unit"}
+_LISTS: Final = {
+    "queues": "queue",
+    "handlers": "handler",
+    "consumers": "consumer",
+    "prepared_units": "prepared unit",
+    "units_of_work": "unit of work of",
+}
 """The figures that are lists, with what each element of them is."""
 
 _OF_HANDLERS: Final = ("workers", "started", "running", "succeeded", "failed")
 """Columns of the handlers that are shown in any case; of the others those that have a figure."""
 
 _SELDOM: Final = (
-    "delayed", "next_release", "keys", "duplicates", "duplicates_with_other_data", "damaged", "claimed", "prepared"
+    "delayed", "next_release", "oldest_age", "keys", "duplicates", "duplicates_with_other_data", "damaged", "claimed",
+    "prepared",
 )  # fmt: skip
 """Columns of the queues that are shown only where one of them has a figure."""
 
@@ -42,10 +50,14 @@ _INSTANTS: Final = frozenset({"next_release", "last_error_at"})
 _NEW_NAMES: Final = {"waiting": "delayed"}
 """The figures that programs read under an old name too, until 0.2."""
 
+_COUNTS: Final = ("puts", "gets")
+"""The figures of a queue that only grow: its section has them, tables do not."""
+
 _IN_JSON_ONLY: Final = ("queues",)
 _IF_ANY: Final = ("passed_over",)
 """Columns of other lists that are too wide for a page."""
 _HEADS: Final = {
+    "oldest_age": "oldest",
     "uncommitted": "uncom",
     "ipprocs": "inputs",
     "opprocs": "outputs",
@@ -114,12 +126,13 @@ def in_words(figures: Mapping[str, Any], dead: Collection[str] = ()) -> Iterator
     worth = [_by_new_names(queue) for queue in figures.get("queues", ()) if _worth_showing(queue)]
     queues = [queue for queue in worth if queue["name"] not in dead or _busy(queue)]
     empty = [name for name in _SELDOM if not any(queue.get(name) for queue in queues)]
-    yield from _listed(_LISTS["queues"], queues, empty)
+    yield from _listed(_LISTS["queues"], queues, [*empty, *_COUNTS])
     if folded := len(worth) - len(queues):
         yield f"{folded} dead-letter queue{' is' if folded == 1 else 's are'} empty"
     yield from _handlers([_by_new_names(each) for each in figures.get("handlers", ())])
     yield from _consumers(figures.get("consumers", ()))
     yield from _listed(_LISTS["prepared_units"], figures.get("prepared_units", ()), _IN_JSON_ONLY)
+    yield from _listed(_LISTS["units_of_work"], figures.get("units_of_work", ())[:UNITS_SHOWN], ())
 
 
 def _by_new_names(figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,7 +236,7 @@ def _worth_showing(queue: Mapping[str, Any]) -> bool:
 
 
 def _busy(queue: Mapping[str, Any]) -> bool:
-    return any(list(queue.values())[1:])
+    return any(value for name, value in queue.items() if name not in ("name", *_COUNTS))
 
 
 def _heads(what: str, element: Mapping[str, Any]) -> list[str]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from broker.core.queues.unit import STATE_NAMES
 from broker.core.security.rights import Right
 from broker.engine.claims.holdings import consumer_figures, handler_figures, unit_figures
+from broker.engine.figures.queue_families import oldest_age
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sized
+    from collections.abc import Callable, Generator, Iterator, Mapping
 
     from broker.clock import Clock
     from broker.core.manager import Manager
     from broker.core.queues.queue import LocalQueue
+    from broker.core.queues.unit import Unit
     from broker.core.security.caller import Caller
     from broker.storage.store import Store
 
@@ -20,11 +24,23 @@ if TYPE_CHECKING:
 LOOKS_AT_ONCE: Final = 500
 """At so many messages that wait in one step."""
 
+UNITS_MAX: Final = 100
+"""The units of work that are listed."""
+
 
 class Reporting(Protocol):
     """A part of the queue manager that has figures."""
 
     def figures(self) -> Mapping[str, Any]: ...
+
+
+class Connections(Protocol):
+    """Those who are connected."""
+
+    def __len__(self) -> int: ...
+
+    def units(self) -> Iterator[Unit]:
+        """The units of work that they have begun."""
 
 
 def part_figures(
@@ -51,7 +67,7 @@ class Figures:
         core: Manager,
         clock: Clock,
         claim_age: float,
-        connections: Sized,
+        connections: Connections,
         parts: Callable[[], dict[str, Any]],
         caller: Caller | None = None,
     ) -> None:
@@ -95,6 +111,9 @@ class Figures:
                         "damaged": len(queue.shelf.damaged),
                         "trigger_pending": queue.pending_starts,
                         "trigger_running": triggers.leases.running(queue),
+                        "puts": queue.counts.puts,
+                        "gets": queue.counts.gets,
+                        "oldest_age": oldest_age(queue, self._clock.time()) or 0.0,
                     }
                 )
             yield
@@ -120,6 +139,23 @@ class Figures:
         """True if whoever asks may display these queues."""
         return self._caller is None or all(self._caller.may(Right.DSP, name) for name in q_names)
 
+    def _units_of_work(self) -> list[dict[str, Any]]:
+        """The units of work that connections have begun longest ago, the oldest first."""
+        now = self._clock.time()
+        return [
+            {
+                "name": unit.owner.appl_name,
+                "user": unit.owner.user,
+                "channel": unit.owner.channel,
+                "state": STATE_NAMES[unit.state],
+                "puts": len(unit.puts),
+                "gets": len(unit.gets),
+                "age": round(max(0.0, now - unit.since), 3),
+            }
+            for unit in nsmallest(UNITS_MAX, self._connections.units(), key=_since)
+            if unit.owner is not None
+        ]
+
     def all(self) -> dict[str, Any]:
         """Return all that has been taken down, with the figures of the queue manager and its parts."""
         return {
@@ -130,8 +166,13 @@ class Figures:
             "handlers": self._handlers,
             "consumers": self._consumers,
             "prepared_units": self._units,
+            "units_of_work": self._units_of_work(),
             **self._parts(),
         }
+
+
+def _since(unit: Unit) -> float:
+    return unit.since
 
 
 def _next_release(queue: LocalQueue) -> Generator[None, None, float | None]:
