@@ -97,6 +97,11 @@ COMMANDS = (
         "broker.cli.administration.status",
         "Show the queue manager in figures, or QUEUE alone: all of its figures, and its handlers and consumers.",
     ),
+    ListedCommand(
+        "support",
+        "broker.cli.support",
+        "Gather in FILE.tar.gz what somebody needs who is to find out what is wrong with a queue manager.",
+    ),
     ListedCommand("user", "broker.cli.administration.users", "Define users, change and remove them, and list them."),
     ListedCommand(
         "verify",

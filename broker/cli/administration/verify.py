@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from broker.cli.program import DONE, SOME_FAILED, CannotRunError
 from broker.cli.terminal.terminal import say
 from broker.storage.store import StoreUnusableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from broker.storage.tools.verify import Verdict
 
 
 @click.command()
@@ -30,15 +36,19 @@ def verify(directory: str) -> int:
         found = verify(SystemDisk(Path(directory)))
     except (StoreUnusableError, sqlite3.Error) as error:
         raise CannotRunError(str(error)) from error
-    for finding in found.findings:
-        say(finding)
+    for line in summary(directory, found):
+        say(line)
+    return SOME_FAILED if found.findings else DONE
+
+
+def summary(directory: str | Path, found: Verdict) -> Iterator[str]:
+    """Yield what was found, a line for each thing, or that all is whole."""
+    yield from found.findings
     for note in found.notes:
-        say(f"note: {note}")
-    if found.findings:
-        return SOME_FAILED
-    held = f"a start finds {_many(found.messages, 'message')} and {_many(found.definitions, 'definition')}"
-    say(f"{directory} is whole: {held}" + (f", batches up to {found.batches}" if found.batches else ""))
-    return DONE
+        yield f"note: {note}"
+    if not found.findings:
+        held = f"a start finds {_many(found.messages, 'message')} and {_many(found.definitions, 'definition')}"
+        yield f"{directory} is whole: {held}" + (f", batches up to {found.batches}" if found.batches else "")
 
 
 def _many(count: int, what: str) -> str:
