@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from broker.cli.conversation import converse, with_url
 from broker.cli.terminal.moment import in_utc
+from broker.cli.terminal.screen import repeat
 from broker.cli.terminal.terminal import say
 from broker.dead_letters import dead_letter_queues
 from broker.mqi import MQRC, MQError
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 KIB: Final = 1024
 PAGE_WIDTH: Final = 100
 UNITS_SHOWN: Final = 10
+WATCH_SECONDS: Final = 2.0
 
 _IN_BYTES: Final = frozenset({"budget", "bytes", "free_bytes", "lag_bytes", "log_bytes", "log_bytes_max"})
 _LISTS: Final = {
@@ -71,19 +74,35 @@ _HEADS: Final = {
 @click.command()
 @click.argument("queue", required=False)
 @click.option("--json", "in_json", is_flag=True, help="Everything, as one JSON object.")
+@click.option(
+    "--watch",
+    is_flag=False,
+    flag_value=WATCH_SECONDS,
+    type=click.FloatRange(0.1, 86_400),
+    metavar="[SECONDS]",
+    help=f"Again and again, each {WATCH_SECONDS:g} s or as given, until Ctrl-C; with --json an object a line.",
+)
 @with_url
-def status(queue: str | None, *, in_json: bool, url: str) -> None:
+def status(queue: str | None, *, in_json: bool, watch: float | None, url: str) -> None:
     """Show the queue manager in figures, or QUEUE alone: all of its figures, and its handlers and consumers.
 
     Connections, journal, queues, and the starts that their triggers have pending; handlers, with their last errors and
     what crashed; consumers with their claims and how far they are behind; prepared units. Empty dead-letter queues are
     counted, not listed.
     """
-    figures, dead = converse(url, lambda connection: _figures(connection, queue))
-    if in_json:
-        print(json.dumps(figures))
+
+    async def text(connection: Connection) -> str:
+        figures, dead = await _figures(connection, queue)
+        if in_json:
+            return json.dumps(figures)
+        return "\n".join(in_words(figures, dead) if queue is None else about_queue(figures))
+
+    if watch is not None:
+        converse(url, lambda connection: repeat(partial(text, connection), watch, in_lines=in_json))
+    elif in_json:
+        print(converse(url, text))
     else:
-        say("\n".join(in_words(figures, dead) if queue is None else about_queue(figures)))
+        say(converse(url, text))
 
 
 async def _figures(connection: Connection, queue: str | None) -> tuple[dict[str, Any], list[str]]:
