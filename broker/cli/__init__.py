@@ -102,6 +102,12 @@ COMMANDS = (
         "broker.cli.support",
         "Gather in FILE.tar.gz what somebody needs who is to find out what is wrong with a queue manager.",
     ),
+    ListedCommand(
+        "top",
+        "broker.cli.top",
+        "Show the queue manager at work, twice a second: queues by the age of their oldest message, by rate or by "
+        "depth; handlers with their rates and failures; units of work and who holds them.",
+    ),
     ListedCommand("user", "broker.cli.administration.users", "Define users, change and remove them, and list them."),
     ListedCommand(
         "verify",

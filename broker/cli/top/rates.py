@@ -1,0 +1,42 @@
+"""Rates: what happened between two looks at the status of a queue manager."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UPDATE_SECONDS: Final = 0.5
+"""The time from one look to the next."""
+
+
+class Observation(NamedTuple):
+    """The status of a queue manager, and when it was taken, by a clock that does not go back."""
+
+    at: float
+    figures: Mapping[str, Any]
+
+
+class Rates:
+    """The changes of figures a second, from one look to a later one. Without an earlier one nothing has changed."""
+
+    def __init__(self, before: Observation | None, now: Observation) -> None:
+        self.now = now
+        self._seconds = 0.0 if before is None else now.at - before.at
+        figures = {} if before is None else before.figures
+        self._queues = {each["name"]: each for each in figures.get("queues", ())}
+        self._handlers = {(each["queue"], each["handler"]): each for each in figures.get("handlers", ())}
+
+    def of_queue(self, queue: Mapping[str, Any], figure: str) -> float:
+        """Return the change of a figure of a queue."""
+        return self._change(self._queues.get(queue["name"]), queue, figure)
+
+    def of_handler(self, handler: Mapping[str, Any], figure: str) -> float:
+        """Return the change of a figure of a handler."""
+        return self._change(self._handlers.get((handler["queue"], handler["handler"])), handler, figure)
+
+    def _change(self, before: Mapping[str, Any] | None, now: Mapping[str, Any], figure: str) -> float:
+        if before is None or self._seconds <= 0:
+            return 0.0
+        return float(now.get(figure, 0) - before.get(figure, 0)) / self._seconds
