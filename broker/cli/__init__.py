@@ -21,6 +21,11 @@ COMMANDS = (
     ListedCommand("bench", "broker.cli.bench", "Measure the queue manager, and the limits of the machine beside it."),
     ListedCommand("browse", "broker.cli.messages.get", "Print the messages of QUEUE and leave them there."),
     ListedCommand(
+        "config",
+        "broker.cli.service.config",
+        "Print the configuration, with the file or the variable that each value comes from.",
+    ),
+    ListedCommand(
         "dead-letters",
         "broker.cli.messages.dead_letters",
         "List and show dead letters, put them back to where they came from, or discard them.",
@@ -80,6 +85,11 @@ COMMANDS = (
         "recover",
         "broker.cli.administration.recover",
         "Make data that starts of what is left in DIR, the data of a stopped queue manager that does not start.",
+    ),
+    ListedCommand(
+        "reload",
+        "broker.cli.service.reload",
+        "Have a daemon read its broker.toml again, and print what has changed.",
     ),
     ListedCommand(
         "resume",

@@ -6,8 +6,9 @@ import gc
 import logging
 import os
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -21,12 +22,16 @@ from broker.config.kinds import DatabaseAddress
 from broker.engine.shared_queues import GroupError
 from broker.server import StartError, daemon
 from broker.server.errors import StoreLostError
+from broker.server.service.reload import ConfigurationReload
 from broker.storage import StoreFailedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from broker import QueueManager
-    from broker.config import TriggerMonitorConfig
+    from broker.config import Config, TriggerMonitorConfig
     from broker.server.daemon import Service
+    from broker.server.service.reload import Preparation
     from triggers import TriggerMonitor
 
 logger = logging.getLogger(__name__)
@@ -52,24 +57,28 @@ a long script.
 def run(file: str | None) -> None:
     """Run a queue manager, here in the foreground.
 
-    SIGTERM or Ctrl-C end it in order: connections have some seconds to finish. SIGHUP loads certificates again.
+    SIGTERM or Ctrl-C end it in order: connections have some seconds to finish. SIGHUP reads the configuration again, as
+    evermq reload does.
 
     It logs to standard error; the ready line there tells where it listens. Modules with handlers are searched in the
     current folder first.
     """
     if streams.output_is_closed():
         streams.throw_output_away()  # handlers may print, and need not fail for it
-    config = load(Path(file) if file else None)
+    read = partial(load, Path(file) if file else None)
+    config = read()
     recent = RecentLog(config.logging.recent)
     logs.set_up(config.logging, recent)
     _warn_of_password(config.queue_sharing_group.dsn, file)
+    reload = ConfigurationReload(config, read)
+    reload.followers.append(log_follower(recent))
     monitor = config.trigger_monitor
     serves = monitor.enabled and monitor.handlers  # without handlers there is nothing to start
-    services = [_trigger_monitor(monitor, config.queue_manager.quiesce_timeout)] if serves else []
+    services = [trigger_monitor(monitor, config.queue_manager.quiesce_timeout, reload)] if serves else []
     gc.set_threshold(*COLLECTIONS)
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
-        daemon.main(config, services, ready=_announce, recent_log=recent.after)
+        daemon.main(config, services, ready=_announce, recent_log=recent.after, reload=reload)
     except (GroupError, StartError, StoreLostError, StoreFailedError, StoreUnusableError) as error:
         raise CannotRunError(str(error)) from error
 
@@ -85,29 +94,61 @@ def _warn_of_password(dsn: str, file: str | None) -> None:
         )
 
 
-def _trigger_monitor(config: TriggerMonitorConfig, stop_timeout: float) -> Service:
+def log_follower(recent: RecentLog) -> Preparation:
+    """What sets up the log anew when the configuration is reloaded. The lines in memory stay."""
+
+    async def prepare(config: Config) -> Callable[[], None]:
+        def take() -> None:
+            recent.resize(config.logging.recent)
+            logs.set_up(config.logging, recent)
+
+        return take
+
+    return prepare
+
+
+def trigger_monitor(config: TriggerMonitorConfig, stop_timeout: float, reload: ConfigurationReload) -> Service:
     """The service that starts handlers. Making it imports them, before the daemon is ready."""
     from triggers import TriggerMonitor  # a daemon without handlers does not load them
 
     def service(manager: QueueManager) -> TriggerMonitor:
         current_folder.search()
         try:
-            return TriggerMonitor(
-                manager,
-                config.handlers,
-                batch_size=config.batch_size,
-                throttle_delay=config.throttle_delay,
-                generation_interval=config.generation_interval,
-                sweep_interval=config.sweep_interval,
-                max_tasks=config.max_tasks,
-                max_handlers=config.max_handlers,
-                stop_timeout=stop_timeout,
-                user=config.user,
+            monitor = TriggerMonitor(
+                manager, config.handlers, stop_timeout=stop_timeout, user=config.user, **_figures(config)
             )
         except (ImportError, ValueError) as error:
             raise StartError(str(error)) from error
 
+        async def prepare(wanted: Config) -> Callable[[], None]:
+            return partial(monitor.adjust, **_figures(wanted.trigger_monitor))
+
+        reload.followers.append(prepare)
+        return monitor
+
     return service
+
+
+class _Figures(TypedDict):
+    """The figures by which a trigger monitor works, which can change while it does."""
+
+    batch_size: int
+    throttle_delay: float
+    generation_interval: float
+    sweep_interval: float
+    max_tasks: int
+    max_handlers: int
+
+
+def _figures(config: TriggerMonitorConfig) -> _Figures:
+    return {
+        "batch_size": config.batch_size,
+        "throttle_delay": config.throttle_delay,
+        "generation_interval": config.generation_interval,
+        "sweep_interval": config.sweep_interval,
+        "max_tasks": config.max_tasks,
+        "max_handlers": config.max_handlers,
+    }
 
 
 def _announce(line: str) -> None:

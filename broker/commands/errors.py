@@ -137,6 +137,12 @@ def not_authorized() -> CommandError:
     return CommandError("AMQ8135E", "Not authorized.", syntax_error=False)
 
 
+def no_configuration() -> CommandError:
+    """EMQ0030E: the queue manager runs in a program, which has no file that could be read again."""
+    what = "There is no configuration to read again: the queue manager runs in a program, not in a daemon."
+    return CommandError("EMQ0030E", what, syntax_error=False)
+
+
 def needs_administrator() -> CommandError:
     """EMQ0026E: from the first user on all have to prove who they are, so it has to be able to let others in."""
     what = (

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from broker.commands.catalog import Catalog
-    from broker.commands.requests import Decision, GroupRequest, Request, SecurityRequest
+    from broker.commands.requests import Decision, GroupRequest, RefreshConfigRequest, Request, SecurityRequest
     from broker.core.names.definitions import Attributes, Change
     from broker.core.security.caller import Caller
 
@@ -64,7 +64,7 @@ class CommandOutcome:
     changes: tuple[Change, ...] = ()
 
 
-ForEngine: TypeAlias = "Decision | GroupRequest | SecurityRequest | ScopedRequest"
+ForEngine: TypeAlias = "Decision | GroupRequest | RefreshConfigRequest | SecurityRequest | ScopedRequest"
 """Requests that take more steps than changes of definitions."""
 
 

@@ -241,6 +241,12 @@ SECURITY_REQUESTS = (
 SECURITY_QUESTIONS = (RunCheckRequest, EntityRightsRequest)
 """Those of them that only ask."""
 
+
+@dataclass(frozen=True, slots=True)
+class RefreshConfigRequest:
+    """REFRESH CONFIG: the daemon reads its configuration again, and takes over what can change while it runs."""
+
+
 Decision: TypeAlias = ResolveConsumerRequest | ResolveUnitRequest | ResetRequest
 """Requests by which an administrator decides in place of a program."""
 DECISIONS = (ResolveConsumerRequest, ResolveUnitRequest, ResetRequest)
@@ -340,6 +346,7 @@ Request: TypeAlias = (
     | DeleteRecordsRequest
     | SetRuleRequest
     | SecurityRequest
+    | RefreshConfigRequest
     | Decision
     | GroupRequest
     | ScopedRequest

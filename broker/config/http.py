@@ -7,7 +7,7 @@ from typing import Final
 
 from broker.config.kinds import Choice, SocketAddress, Switch, Whole, host_and_port, is_loopback
 from broker.config.security import tls_lines
-from broker.config.setting import about
+from broker.config.setting import about, live
 
 OPEN: Final = "open"
 USERS: Final = "users"
@@ -37,7 +37,7 @@ class HttpConfig:
     )
     metrics: str = field(
         default="auto",
-        metadata=about(
+        metadata=live(
             Choice(("auto", OPEN, USERS)),
             "Who may read /metrics at listen. open: everybody; users: who logs in and may display the queue manager, "
             "and of queues those that they may display; auto: open where only this machine reaches listen, else users.",
@@ -53,18 +53,18 @@ class HttpConfig:
     )
     probes_metrics: bool = field(
         default=True,
-        metadata=about(Switch(), "false: no /metrics at probes, where everybody who reaches it reads names of queues."),
+        metadata=live(Switch(), "false: no /metrics at probes, where everybody who reaches it reads names of queues."),
     )
     connections: int = field(
         default=256,
-        metadata=about(
+        metadata=live(
             Whole(8, 1_000_000),
             "Most sockets open at a time at each of the two addresses; for one more the oldest goes that asks nothing.",
         ),
     )
     queues_max: int = field(
         default=2000,
-        metadata=about(
+        metadata=live(
             Whole(0, 1_000_000), "Most queues with figures of their own in /metrics; a figure counts those left out."
         ),
     )

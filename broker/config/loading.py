@@ -1,4 +1,7 @@
-"""Loading: a file of TOML and the `EVERMQ_...` variables, checked against the settings, become one `Config`."""
+"""Loading: a file of TOML and the `EVERMQ_...` variables, checked against the settings, become one `Config`.
+
+A path may begin with `${CREDENTIALS_DIRECTORY}`, where systemd puts the credentials of a service.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ import re
 import tomllib
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from broker.config.kinds import DatabaseAddress, LoopbackHost
+from broker.config.kinds import DatabaseAddress, FilePath, LoopbackHost
 from broker.config.sections import SECTIONS, Config, settings
 from broker.config.security import tls_lines
 from broker.secret_files import SecretFileError
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 _PREFIX: Final = "EVERMQ_"
 _LONG_INTEGER: Final = re.compile("[0-9][0-9_]{499,}")
 _DIGITS_READ: Final = 100
+_CREDENTIALS: Final = "CREDENTIALS_DIRECTORY"
 
 
 class ConfigError(ValueError):
@@ -47,11 +51,33 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
     `environ` is the environment of the process unless another is given. Paths in the file are relative to its folder,
     paths in variables to the current one. Raises ConfigError.
     """
+    return load_with_origins(path, environ).config
+
+
+class LoadedConfig(NamedTuple):
+    """A configuration, and the file or the variable that each value comes from, by section and key. What has its
+    default is not among the `origins`.
+    """
+
+    config: Config
+    origins: dict[tuple[str, str], str]
+
+
+def load_with_origins(path: Path | None = None, environ: Mapping[str, str] | None = None) -> LoadedConfig:
+    """As `load`, and where each value comes from."""
+    environ = os.environ if environ is None else environ
     chosen: dict[str, dict[str, object]] = {name: {} for name in SECTIONS}
-    given = [] if path is None else [*_defaults_beside(path), *_of_file(path)]
-    for section, key, value in [*given, *_of_environment(os.environ if environ is None else environ)]:
+    origins: dict[tuple[str, str], str] = {}
+    if path is not None:
+        for section, key, value in _defaults_beside(path):
+            chosen[section][key] = value
+        for section, key, value in _of_file(path, environ):
+            chosen[section][key] = value
+            origins[section, key] = str(path)
+    for section, key, value in _of_environment(environ):
         chosen[section][key] = value
-    return Config(**{name: SECTIONS[name](**values) for name, values in chosen.items()})
+        origins[section, key] = f"{_PREFIX}{section}_{key}".upper()
+    return LoadedConfig(Config(**{name: SECTIONS[name](**values) for name, values in chosen.items()}), origins)
 
 
 def _defaults_beside(path: Path) -> Iterator[tuple[str, str, object]]:
@@ -62,7 +88,7 @@ def _defaults_beside(path: Path) -> Iterator[tuple[str, str, object]]:
                 yield section, each.key, path.parent / each.default
 
 
-def _of_file(path: Path) -> Iterator[tuple[str, str, object]]:
+def _of_file(path: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, str, object]]:
     source = str(path)
     for section, table in _parsed(path).items():
         if section not in SECTIONS:
@@ -74,7 +100,7 @@ def _of_file(path: Path) -> Iterator[tuple[str, str, object]]:
             known = settings(section).get(key)
             if known is None:
                 raise ConfigError(source, place, "unknown key", _nearest_key(section, key))
-            yield section, key, _checked(known, value, source, place, path.parent)
+            yield section, key, _checked(known, value, source, place, path.parent, environ)
 
 
 def _parsed(path: Path) -> dict[str, Any]:
@@ -117,7 +143,7 @@ def _of_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, obje
             value = known.kind.read(text)
         except ValueError:
             value = text
-        yield section, key, _checked(known, value, name, "", Path())
+        yield section, key, _checked(known, value, name, "", Path(), environ)
 
 
 def _section_and_key(name: str) -> tuple[str, str] | None:
@@ -130,7 +156,15 @@ def _section_and_key(name: str) -> tuple[str, str] | None:
     return None
 
 
-def _checked(known: Setting, value: object, source: str, place: str, folder: Path) -> object:
+def _checked(
+    known: Setting, value: object, source: str, place: str, folder: Path, environ: Mapping[str, str]
+) -> object:
+    if isinstance(known.kind, FilePath) and isinstance(value, str) and value.startswith(f"${{{_CREDENTIALS}}}/"):
+        if not environ.get(_CREDENTIALS):
+            raise ConfigError(
+                source, place, f"there is no {_CREDENTIALS}: systemd sets it for a service with LoadCredential="
+            )
+        value = value.replace(f"${{{_CREDENTIALS}}}", environ[_CREDENTIALS], 1)
     try:
         return known.kind.check(value, folder)
     except SecretFileError as error:

@@ -29,7 +29,7 @@ from broker.config.kinds import (
 )
 from broker.config.limits import LimitsConfig
 from broker.config.security import SecurityConfig, TlsConfig, TokensConfig
-from broker.config.setting import KIB, MIB, Setting, about
+from broker.config.setting import KIB, MIB, Setting, about, live
 
 DURABLE: Final = "durable"
 DEFAULTS: Final = (DURABLE, "mq")
@@ -187,14 +187,14 @@ class TriggerMonitorConfig:
     )
     batch_size: int = field(
         default=10,
-        metadata=about(Whole(1, 10_000), "Most handlers started for one queue before the next has its turn."),
+        metadata=live(Whole(1, 10_000), "Most handlers started for one queue before the next has its turn."),
     )
     throttle_delay: float = field(
-        default=0.001, metadata=about(Seconds(0.0), "Pause after each batch of starts.", "seconds")
+        default=0.001, metadata=live(Seconds(0.0), "Pause after each batch of starts.", "seconds")
     )
     generation_interval: float = field(
         default=5.0,
-        metadata=about(
+        metadata=live(
             Seconds(0.1),
             "How often a new instance of the monitor takes over from the last, with handler modules that have changed.",
             "seconds",
@@ -202,15 +202,15 @@ class TriggerMonitorConfig:
     )
     sweep_interval: float = field(
         default=60.0,
-        metadata=about(
+        metadata=live(
             Seconds(0.1),
             "How often the monitor looks for messages on EVERY queues though no handler is on the way to them.",
             "seconds",
         ),
     )
-    max_tasks: int = field(default=1000, metadata=about(Whole(1, 1_000_000), "Most handlers running at a time."))
+    max_tasks: int = field(default=1000, metadata=live(Whole(1, 1_000_000), "Most handlers running at a time."))
     max_handlers: int = field(
-        default=100, metadata=about(Whole(1, 1_000_000), "Most handlers running at a time for one queue.")
+        default=100, metadata=live(Whole(1, 1_000_000), "Most handlers running at a time for one queue.")
     )
     commands: bool = field(
         default=False,
@@ -234,17 +234,17 @@ class LoggingConfig:
 
     level: str = field(
         default="INFO",
-        metadata=about(
+        metadata=live(
             Choice(("DEBUG", "INFO", "WARNING", "ERROR")),
             "Least important level logged. DEBUG has each frame and each batch of the journal.",
         ),
     )
     format: str = field(
-        default="text", metadata=about(Choice(("text", "json")), "A line in logfmt, or one JSON object a line.")
+        default="text", metadata=live(Choice(("text", "json")), "A line in logfmt, or one JSON object a line.")
     )
     recent: int = field(
         default=10_000,
-        metadata=about(
+        metadata=live(
             Whole(0, 1_000_000),
             "Last lines kept in memory for `evermq support`, 8 MiB at most; 10,000 take some 3 MiB.",
             "lines",
@@ -286,7 +286,4 @@ SECTIONS: Final[dict[str, type[Any]]] = {
 
 def settings(section: str) -> dict[str, Setting]:
     """The settings of a section, by key, in the order of their declaration."""
-    return {
-        each.name: Setting(each.name, each.default, each.metadata["kind"], each.metadata["help"], each.metadata["unit"])
-        for each in fields(SECTIONS[section])
-    }
+    return {each.name: Setting(each.name, each.default, **each.metadata) for each in fields(SECTIONS[section])}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from broker.config.kinds import AnyText, Choice, FilePath, HostName, SecretFile, Several, Whole
-from broker.config.setting import about
+from broker.config.setting import about, live
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,26 +34,26 @@ class TlsConfig:
     )
     certificate: Path | None = field(
         default=None,
-        metadata=about(_optional, "Certificate of this host and those of its issuers, in PEM. Changes are noticed."),
+        metadata=live(_optional, "Certificate of this host and those of its issuers, in PEM. Changes are noticed."),
     )
     key: Path | None = field(
-        default=None, metadata=about(_optional, "Its private key, in PEM; empty: it is in the file of the certificate.")
+        default=None, metadata=live(_optional, "Its private key, in PEM; empty: it is in the file of the certificate.")
     )
     key_password_file: Path | None = field(
-        default=None, metadata=about(SecretFile(), "File with the password of the key; empty: the key has none.")
+        default=None, metadata=live(SecretFile(), "File with the password of the key; empty: the key has none.")
     )
     ca: Path | None = field(
         default=None,
-        metadata=about(
+        metadata=live(
             _optional,
             "Issuers of the certificates of programs, in PEM; empty: programs are asked for none.",
         ),
     )
     crl: Path | None = field(
         default=None,
-        metadata=about(_optional, "Revoked certificates of programs (a CRL of each issuer), in PEM; empty: none."),
+        metadata=live(_optional, "Revoked certificates of programs (a CRL of each issuer), in PEM; empty: none."),
     )
-    minimum: str = field(default="1.2", metadata=about(Choice(("1.2", "1.3")), "Lowest version of TLS accepted."))
+    minimum: str = field(default="1.2", metadata=live(Choice(("1.2", "1.3")), "Lowest version of TLS accepted."))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,8 +21,17 @@ class Setting(NamedTuple):
     kind: Kind
     help: str
     unit: str
+    live: bool
+    """True if a new value takes effect while the daemon runs (`evermq reload`); any other waits for the next start."""
 
 
-def about(kind: Kind, help: str, unit: str = "") -> dict[str, Any]:
-    """Return the metadata of a section's field: the kind of its value, its help, and its unit if it has one."""
-    return {"kind": kind, "help": help, "unit": unit}
+def about(kind: Kind, help: str, unit: str = "", *, live: bool = False) -> dict[str, Any]:
+    """Return the metadata of a section's field: the kind of its value, its help, its unit if it has one, and whether it
+    can change while the daemon runs.
+    """
+    return {"kind": kind, "help": help, "unit": unit, "live": live}
+
+
+def live(kind: Kind, help: str, unit: str = "") -> dict[str, Any]:
+    """Return the metadata of a field that can change while the daemon runs."""
+    return about(kind, help, unit, live=True)

@@ -32,7 +32,7 @@ class ExpiryScan:
         self._clock = clock
         self._slices = slices
         self._perform = perform
-        self._tidy = tidy
+        self.tidy = tidy
         self._timer: Timer
         self._rest()
 
@@ -44,7 +44,7 @@ class ExpiryScan:
         self._timer = self._clock.call_later(EXPIRY_SCAN_INTERVAL, self._scan)
 
     def _scan(self) -> None:
-        self._tidy()
+        self.tidy()
         self._slices.run(self._discarding(), self._discarded)
         forgetting = keying.tidy(list(self._core.objects.queues.values()), self._clock.time())
         self._slices.run(forgetting, _keys_forgotten)

@@ -258,8 +258,8 @@ class QueueManager:
                 tasks.start_soon(self.sharing.run, name=f"queue-sharing group of {self.name}")
                 stack.callback(self.sharing.stop)
             tidy = partial(self.sinks.tidy, self.config.limits.prepared_age)
-            self._expiry_scan = ExpiryScan(self.core, self.clock, self.slices, perform=self.context.perform, tidy=tidy)
-            self._claim_watch = ClaimWatch(self.context, self.config.limits.claim_age)
+            self.expiry_scan = ExpiryScan(self.core, self.clock, self.slices, perform=self.context.perform, tidy=tidy)
+            self.claim_watch = ClaimWatch(self.context, self.config.limits.claim_age)
             self._runs = True
             stack.callback(self._end)
             self.context.perform()  # what the counts of the start have led to
@@ -386,8 +386,8 @@ class QueueManager:
             return
         self._runs = False
         self.stopping.set()
-        self._expiry_scan.end()
-        self._claim_watch.end()
+        self.expiry_scan.end()
+        self.claim_watch.end()
         self.context.end_waits()
         stopping = MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping")
         self.context.jobs.end(stopping)

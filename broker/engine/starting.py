@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from broker.clock import Clock
-    from broker.config import Config
+    from broker.config import Config, LimitsConfig
     from broker.core.names.definitions import Change
     from broker.storage.store import Store
 
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 async def load_core(store: Store, config: Config, clock: Clock, random_bits: Callable[[int], int]) -> Manager:
     """Return the core with what the store holds. Raises StoreUnusableError where that is another queue manager's."""
-    name, limits = config.queue_manager.name, config.limits
+    name = config.queue_manager.name
     objects, high_water = await store.load_objects()
     now = clock.time()
     kept = next((row for row in objects if row.kind == "QMGR"), None)
@@ -40,9 +40,7 @@ async def load_core(store: Store, config: Config, clock: Clock, random_bits: Cal
     if not high_water:  # nothing was ever made here: later it would change identifiers that are known already
         definition.attributes[INSTANCE] = random_bits(INSTANCE_BITS)
     core = Manager(definition, now, high_water)
-    core.unit_bytes_max = limits.unit_of_work_bytes
-    core.sinks.bytes_max = limits.prepared_bytes
-    core.keys.maximum = limits.keys
+    limit(core, config.limits)
     if kept is not None and kept.name != name:
         raise StoreUnusableError.of_another(kept.name, name)
     for row in objects:
@@ -51,6 +49,13 @@ async def load_core(store: Store, config: Config, clock: Clock, random_bits: Cal
     logger.info("messages loaded name=%s messages=%d", name, count)
     core.start_triggers(clock.monotonic())
     return core
+
+
+def limit(core: Manager, limits: LimitsConfig) -> None:
+    """Let the core hold as much as the limits say. What it holds already stays."""
+    core.unit_bytes_max = limits.unit_of_work_bytes
+    core.sinks.bytes_max = limits.prepared_bytes
+    core.keys.maximum = limits.keys
 
 
 async def create_objects(store: Store, core: Manager, config: Config, now: float) -> None:

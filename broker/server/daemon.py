@@ -5,8 +5,8 @@ trigger monitor. The command line composes them.
 
 SIGTERM and SIGINT quiesce it: idle connections end at once, those with a unit of work, a delivery or a trigger start
 have `quiesce_timeout` to end by themselves. While it starts they give the start up (`broker.server.signals`). SIGHUP
-loads the certificates of `[tls]` again; the rest of the configuration is read at the start. What does not end with the
-services, be it that it swallows its cancellation or blocks the event loop, is left behind (`broker.server.watch`).
+reads the configuration again (`broker.server.service.reload`). What does not end with the services, be it that it
+swallows its cancellation or blocks the event loop, is left behind (`broker.server.watch`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from functools import partial
 from textwrap import shorten
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -25,6 +26,7 @@ from broker.commands.errors import without_secrets
 from broker.commands.language.script import located
 from broker.engine import QueueManager
 from broker.engine.health import LISTENER, STARTING
+from broker.engine.reconfiguring import reconfigure
 from broker.engine.security.credentials import tokens_of
 from broker.engine.shared_queues import GroupError
 from broker.mqi.errors import CommandFailedError
@@ -33,11 +35,12 @@ from broker.server.http_serving import http_serving
 from broker.server.open_files import allow_open_files
 from broker.server.security.entry_policy import EntryPolicy
 from broker.server.server import Server
+from broker.server.service.reload import ConfigurationReload
 from broker.server.signals import EndSignals
 from broker.server.watch import DaemonWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
     from typing import Any
@@ -66,6 +69,7 @@ def main(
     *,
     ready: Callable[[str], None] | None = None,
     recent_log: Callable[[int, int], LogPiece] | None = None,
+    reload: ConfigurationReload | None = None,
 ) -> None:
     """Run the daemon on uvloop until SIGTERM or SIGINT. Raises what `run` raises, and KeyboardInterrupt for a start
     that SIGINT has ended.
@@ -76,23 +80,18 @@ def main(
     allow_open_files(config.limits.connections)
     watch = DaemonWatch()
     try:
-        given_up = anyio.run(_run, config, services, ready, recent_log, watch, backend_options={"use_uvloop": True})
+        work = partial(run, config, services, ready=ready, recent_log=recent_log, reload=reload, watch=watch)
+        given_up = anyio.run(_run, work, watch, backend_options={"use_uvloop": True})
     finally:
         watch.stop()
     if given_up == signal.SIGINT:
         raise KeyboardInterrupt
 
 
-async def _run(
-    config: Config,
-    services: Sequence[Service],
-    ready: Callable[[str], None] | None,
-    recent_log: Callable[[int, int], LogPiece] | None,
-    watch: DaemonWatch,
-) -> signal.Signals | None:
+async def _run(work: Callable[[], Awaitable[signal.Signals | None]], watch: DaemonWatch) -> signal.Signals | None:
     watch.start()
     try:
-        return await run(config, services, ready=ready, recent_log=recent_log, watch=watch)
+        return await work()
     finally:
         watch.end_within(END_GRACE)  # tasks of a handler's own, which the event loop cancels when it closes
 
@@ -103,20 +102,21 @@ async def run(
     *,
     ready: Callable[[str], None] | None = None,
     recent_log: Callable[[int, int], LogPiece] | None = None,
+    reload: ConfigurationReload | None = None,
     watch: DaemonWatch | None = None,
 ) -> signal.Signals | None:
     """Run the daemon until SIGTERM or SIGINT, which quiesce it: it returns when the connections have gone, or after
     `quiesce_timeout` seconds. Where the signal came before it was ready, it returns that signal.
 
-    `ready` is called with the ready line once clients can connect. `recent_log` returns lines of the
-    log behind one, about so many bytes. `watch` is told when services have to end. Raises
+    `ready` is called with the ready line once clients can connect. `recent_log` returns lines of the log behind one,
+    about so many bytes. `reload` reads the configuration again. `watch` is told when services have to end. Raises
     StartError when it cannot start, StoreUnusableError when the data cannot be used, StoreLostError when the store
     fails while it runs, GroupError when the queue-sharing group cannot be joined or is lost, and what a service raises.
     """
     watch = watch or DaemonWatch()
+    reload = reload or ConfigurationReload(config)
     serve_http = http_serving(config)
     signals = EndSignals(watch, config.queue_manager.quiesce_timeout, END_GRACE)
-    loads_certificates = bool(config.tls.host) or config.http.tls
     with _hangups_ignored(), signals.handled():
         async with _open(config) as manager, serve_http(manager) as http:
             manager.recent_log = recent_log or manager.recent_log
@@ -127,7 +127,7 @@ async def run(
             admission = EntryPolicy.by(manager, config.tls)
             async with Server(manager, config.listener, config.limits, admission) as server:
                 try:
-                    with _hangups_reload(manager, server, http) if loads_certificates else nullcontext():
+                    with _reloading(manager, server, http, reload):
                         await _serve(manager, server, http, services, ready, watch, signals)
                 except BaseExceptionGroup as group:
                     raise _lone(group) from None
@@ -212,7 +212,7 @@ async def _serve(
 
 @contextmanager
 def _hangups_ignored() -> Iterator[None]:
-    """A terminal that goes away, and an order to read the configuration again, change nothing."""
+    """While the daemon starts and ends, an order to read the configuration again changes nothing."""
     loop = asyncio.get_running_loop()
     _ignore_hangups(loop)
     try:
@@ -223,24 +223,26 @@ def _hangups_ignored() -> Iterator[None]:
 
 def _ignore_hangups(loop: asyncio.AbstractEventLoop) -> None:
     loop.add_signal_handler(
-        signal.SIGHUP, lambda: logger.info("signal ignored signal=%s: the configuration is read at the start", "SIGHUP")
+        signal.SIGHUP, lambda: logger.info("signal ignored signal=%s: the daemon starts or ends", "SIGHUP")
     )
 
 
 @contextmanager
-def _hangups_reload(manager: QueueManager, server: Server, http: HttpServing) -> Iterator[None]:
-    """An order to read the configuration again loads the certificates."""
+def _reloading(manager: QueueManager, server: Server, http: HttpServing, reload: ConfigurationReload) -> Iterator[None]:
+    """Read the configuration again at SIGHUP and at REFRESH CONFIG. The terminal that goes away is no other order."""
+
+    async def take_limits(config: Config) -> Callable[[], None]:
+        return partial(reconfigure, manager, config)
+
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGHUP, lambda: manager.start_soon(_reload, server, http))
+    reload.followers[:0] = take_limits, server.prepare, http.prepare
+    loop.add_signal_handler(signal.SIGHUP, lambda: manager.start_soon(reload.on_hangup))
+    manager.commands.reload = partial(manager.start_soon, reload.on_command)
     try:
         yield
     finally:
+        manager.commands.reload = None
         _ignore_hangups(loop)
-
-
-async def _reload(server: Server, http: HttpServing) -> None:
-    await server.reload_certificates()
-    await http.reload_certificates()
 
 
 async def _host(

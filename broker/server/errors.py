@@ -1,4 +1,4 @@
-"""The errors that end a daemon, written for the operator who reads the last line of its log."""
+"""The errors of a daemon, written for the operator who reads its log: those that end it, and that of a reload."""
 
 
 class StartError(Exception):
@@ -8,6 +8,10 @@ class StartError(Exception):
         super().__init__(text)
         if lines:
             self.add_note(lines)
+
+
+class ReloadError(Exception):
+    """The configuration cannot be used by a daemon that runs; the text says why. Nothing has changed."""
 
 
 class StoreLostError(Exception):

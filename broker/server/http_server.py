@@ -136,6 +136,22 @@ class HttpServer:
         """
         return self._certificates is not None and await self._certificates.reload()
 
+    async def prepare(self, config: Config) -> Callable[[], None]:
+        """Load the certificates of another configuration; what is returned takes them, the limits and the settings of
+        `[http]` over. Raises ReloadError where they cannot be used.
+        """
+        certificates = self._certificates
+        take_certificates = None if certificates is None else await certificates.prepare(config.tls)
+
+        def take() -> None:
+            self.change(config.http)
+            for address in self._addresses:
+                address.acceptor.limit(config.limits)
+            if take_certificates is not None:
+                take_certificates()
+
+        return take
+
     def change(self, http: HttpConfig) -> None:
         """Answer by other settings of `[http]` from now on, but for those that say where it listens, and with TLS."""
         self._scrapes.queues_max = http.queues_max

@@ -39,8 +39,10 @@ class HttpServing(Protocol):
     def started(self) -> None:
         """The start of the daemon is over."""
 
-    async def reload_certificates(self) -> bool:
-        """Load the certificates again, for those who come from now on. False if they cannot be used, or are none."""
+    async def prepare(self, config: Config) -> Callable[[], None]:
+        """Load the certificates of another configuration; what is returned takes them and the limits over. Raises
+        ReloadError where they cannot be used.
+        """
 
 
 class NoHttpServer:
@@ -54,9 +56,9 @@ class NoHttpServer:
     def started(self) -> None:
         """Nobody asks."""
 
-    async def reload_certificates(self) -> bool:
-        """There are none."""
-        return False
+    async def prepare(self, config: Config) -> Callable[[], None]:
+        """There is nothing to take over."""
+        return lambda: None
 
 
 def http_serving(config: Config) -> Callable[[QueueManager], AbstractAsyncContextManager[HttpServing]]:

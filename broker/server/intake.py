@@ -38,7 +38,7 @@ class Intake:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._clock = session.manager.clock
-        self._limits = session.limits
+        self._server = session.server
         self._endpoint = session.endpoint
         self._flow = session.flow
         self.reading = True
@@ -213,11 +213,12 @@ class Intake:
 
     def _expect_the_rest(self) -> None:
         cancel_timer(self._frame_timer)
-        self._frame_timer = self._clock.call_later(self._limits.frame_timeout, self._unfinished)
+        self._frame_timer = self._clock.call_later(self._server.limits.frame_timeout, self._unfinished)
 
     def _unfinished(self) -> None:
         if not self._admitted or not self.reading:
             return  # it has come, or it is we who do not read
-        text = f"a frame was begun and not finished within [limits] frame_timeout = {self._limits.frame_timeout:g} s"
+        seconds = self._server.limits.frame_timeout
+        text = f"a frame was begun and not finished within [limits] frame_timeout = {seconds:g} s"
         self._session.log_refused(text)
         self._session.close(MQRC.CONNECTION_BROKEN, text)

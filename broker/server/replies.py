@@ -40,7 +40,7 @@ class Replies:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._clock = session.manager.clock
-        self._limits = session.limits
+        self._server = session.server
         self._endpoint = session.endpoint
         self._flow = session.flow
         self._afterwards = session.manager.afterwards
@@ -58,7 +58,7 @@ class Replies:
     def pause(self) -> None:
         """The client does not read: write no more."""
         self.writable = False
-        self._send_timer = self._clock.call_later(self._limits.send_timeout, self._unread)
+        self._send_timer = self._clock.call_later(self._server.limits.send_timeout, self._unread)
 
     def resume(self) -> None:
         """It reads again."""
@@ -82,7 +82,7 @@ class Replies:
         cancel_timer(self._send_timer)
 
     def _unread(self) -> None:
-        limit = self._limits.send_timeout
+        limit = self._server.limits.send_timeout
         self._session.log_dropped(f"answers not read within [limits] send_timeout = {limit:g} s")
         self._session.transport.abort()
 

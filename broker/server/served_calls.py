@@ -49,7 +49,7 @@ class ServedCalls:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._manager = session.manager
-        self._limits = session.limits
+        self._server = session.server
         self._endpoint = session.endpoint
         self._flow = session.flow
         self.ports: dict[int, Conversation] = {}
@@ -206,10 +206,9 @@ class ServedCalls:
     def _check_conversation(self, conversation: int) -> None:
         if conversation == 0 or conversation in self.ports or conversation in self._connecting:
             raise WireError(f"{conversation} is not the number of a new conversation")
-        if len(self.ports) + len(self._connecting) >= self._limits.conversations:
-            raise MQError(
-                MQRC.MAX_CONNS_LIMIT_REACHED, f"{self._limits.conversations} conversations are open on this line"
-            )
+        most = self._server.limits.conversations
+        if len(self.ports) + len(self._connecting) >= most:
+            raise MQError(MQRC.MAX_CONNS_LIMIT_REACHED, f"{most} conversations are open on this line")
 
     def trigger_done(self, frame: Frame) -> None:
         leases = arguments.numbers(frame)

@@ -18,6 +18,7 @@ from broker.engine.mistakes import mistake
 from broker.mqi.reasons import MQRC
 from broker.server.flow import MemoryReserve
 from broker.server.listening import printed, tcp_sockets, unix_socket
+from broker.server.open_files import allow_open_files
 from broker.server.security.acceptor import Listening
 from broker.server.security.changes import follow_changes
 from broker.server.security.channel_lines import ChannelLines
@@ -27,10 +28,11 @@ from broker.server.session import CLOSE_SECONDS, Session
 from broker.wire.frames import HEARTBEAT_SECONDS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from broker.clock import Timer
-    from broker.config import LimitsConfig, ListenerConfig
+    from broker.config import Config, LimitsConfig, ListenerConfig
     from broker.engine import QueueManager
     from broker.engine.jobs.slices import Work
     from broker.server.security.certificates import Certificates
@@ -196,6 +198,29 @@ class Server:
             with anyio.CancelScope(shield=True):
                 await hung_up.wait()
             self.manager.missing[LISTENER] = "the listener is closed"
+
+    async def prepare(self, config: Config) -> Callable[[], None]:
+        """Load the certificates of another configuration; what is returned takes them and the limits over, for those
+        who connect from then on. Raises ReloadError where they cannot be used.
+        """
+        certificates = self._certificates
+        take_certificates = None if certificates is None else await certificates.prepare(config.tls)
+
+        def take() -> None:
+            self.limit(config.limits)
+            if take_certificates is not None:
+                take_certificates()
+
+        return take
+
+    def limit(self, limits: LimitsConfig) -> None:
+        """Let programs make it hold so much. What lines have been told when they began holds for them."""
+        if limits.connections > self.limits.connections:
+            allow_open_files(limits.connections)
+        self.limits = limits
+        self.reserve.limit = limits.server_bytes
+        self.reserve.wake()
+        self._acceptor.limit(limits)
 
     async def reload_certificates(self) -> bool:
         """Serve those who come from now on with the files of `[tls]` as they are now. False, with a line in the log, if

@@ -78,10 +78,10 @@ class Session(asyncio.Protocol):
     """The line as it was before its login, where it has to log in."""
 
     def __init__(self, server: Server) -> None:
-        self._server = server
+        self.server = server
         self.manager = server.manager
-        self.limits = server.limits
-        self.endpoint = Endpoint(Role.SERVER, server.limits.frame_bytes)
+        self._frame_bytes = server.limits.frame_bytes  # which it keeps: the client has been told it
+        self.endpoint = Endpoint(Role.SERVER, self._frame_bytes)
         self.peer = ""
         self.process = f"line {uuid4()}"  # whose connections are all of one program
         self.peer_frame_bytes = 0
@@ -115,8 +115,9 @@ class Session(asyncio.Protocol):
         self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "local"
         transport.set_write_buffer_limits(high=_UNSENT_BYTES)
         self._watch(HANDSHAKE_SECONDS, self._no_handshake)
-        if not self._server.admit(self):
-            self.close(MQRC.MAX_CONNS_LIMIT_REACHED, f"the queue manager has {self.limits.connections} lines already")
+        if not self.server.admit(self):
+            most = self.server.limits.connections
+            self.close(MQRC.MAX_CONNS_LIMIT_REACHED, f"the queue manager has {most} lines already")
 
     def data_received(self, data: bytes) -> None:
         self.liveness.heard = True
@@ -136,7 +137,7 @@ class Session(asyncio.Protocol):
         self.replies.end()
         self.logins.end()
         self._break()
-        self._server.forget(self)
+        self.server.forget(self)
         self._let_go()
 
     def _let_go(self) -> None:
@@ -214,13 +215,13 @@ class Session(asyncio.Protocol):
             text = f"the client speaks versions {wanted.lowest} to {wanted.highest} of the protocol, the queue manager "
             self.close(MQRC.CHANNEL_CONFIG_ERROR, f"{text}{frames.VERSION}")
             return
-        longest = min(self._server.heartbeat, self.channel_lines.heartbeat)
+        longest = min(self.server.heartbeat, self.channel_lines.heartbeat)
         heartbeat = min(max(wanted.heartbeat, _HEARTBEAT_MS_MIN), round(longest * 1000))
         self.peer_frame_bytes = wanted.frame_bytes
         self.flow.frame_bytes = wanted.frame_bytes - frames.HEAD_BYTES
         self.replies.send(
             Verb.WELCOME, 0, 0,
-            frames.PRODUCT, version, self.manager.name, heartbeat, self.limits.frame_bytes,
+            frames.PRODUCT, version, self.manager.name, heartbeat, self._frame_bytes,
         )  # fmt: skip
         self._beat_seconds = heartbeat / 1000 / TICKS_AN_INTERVAL
         self._watch(self._beat_seconds, self._beat)

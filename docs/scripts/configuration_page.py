@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 
 from broker.config import SECTIONS, Setting, settings
+from broker.config.printing import toml
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "broker.toml"
@@ -18,6 +19,7 @@ _SAMPLE_HEAD = """\
 # The configuration of EverMQ, complete: every key with its default. Start it with `evermq run --config broker.toml`.
 # Paths are relative to the folder of this file. A variable of the environment overrides each key:
 # EVERMQ_LISTENER_PORT=1415 stands for port = 1415 in [listener]; commas separate the elements of a list.
+# What is (live) can change while the daemon runs, by `evermq reload` or SIGHUP; the rest is read at the start.
 """
 
 _PAGE_HEAD = """\
@@ -29,7 +31,12 @@ wrong type or out of range is an error that names the file and the place, and th
 
 Each key can be overridden by a variable of the environment, `EVERMQ_` and the names of section and key in capitals:
 `EVERMQ_LISTENER_PORT=1415`. Commas separate the elements of a list; `true` and `false` are the values of a switch.
-Paths in the file are relative to the folder of the file, paths in variables to the current folder.
+Paths in the file are relative to the folder of the file, paths in variables to the current folder. A path may begin
+with `${CREDENTIALS_DIRECTORY}/`, for the credentials of a service of systemd. `evermq config` prints what holds, and
+where each value comes from.
+
+What is *live* can change while the daemon runs: `evermq reload`, or SIGHUP, reads the file again, names in the log each
+key that has changed, and each that waits for the next start. A file with a mistake changes nothing.
 """
 
 
@@ -42,9 +49,8 @@ _PAGE_TAIL = """
 - The same signals while it starts: the start is given up, and what has begun ends in order, with exit code 130 after
   Ctrl-C and 0 after SIGTERM. A second one ends the process at once, with exit code 20: nothing that was acknowledged is
   lost, and the next start goes on with what is on the disk.
-- SIGHUP: the files of `[tls]` are loaded again, for those who connect from then on. Where they cannot be used, the log
-  names what is wrong, and the old ones go on. Without `[tls]`: nothing but a line in the log. All else is read at the
-  start only: restart the daemon to change it.
+- SIGHUP: the configuration is read again, as by `evermq reload`, and the files of `[tls]` are loaded again, for those
+  who connect from then on. Where any of it cannot be used, the log says why, and nothing changes.
 
 A handler that goes on although it was cancelled, or that blocks the event loop, keeps the daemon from ending in order.
 It is named in the log 5 seconds after `quiesce_timeout`, and the process ends without it, with exit code 20.
@@ -55,6 +61,8 @@ A handler that blocks the event loop for 0.5 s is named in the log at any time: 
 blocking work to a thread (`anyio.to_thread.run_sync`), or run handlers in a process of their own.
 """
 
+_LIVE = " (live)"
+
 
 def sample() -> str:
     """The text of `broker.toml`."""
@@ -63,7 +71,10 @@ def sample() -> str:
 
 def _sample_section(section: str) -> str:
     head = f"\n[{section}]\n{_comment(_purpose(section))}"
-    return head + "".join(f"\n{_comment(_reported(each))}{each.key} = {toml(each.default)}\n" for each in _all(section))
+    return head + "".join(
+        f"\n{_comment(_reported(each) + _LIVE * each.live)}{each.key} = {toml(each.default)}\n"
+        for each in _all(section)
+    )
 
 
 def page() -> str:
@@ -73,12 +84,12 @@ def page() -> str:
 
 def _page_section(section: str) -> str:
     rows = "".join(
-        f"| `{each.key}` | `{toml(each.default)}` | {each.kind.expected} | {_reported(each)} |\n"
+        f"| `{each.key}` | `{toml(each.default)}` | {each.kind.expected} | {'yes' if each.live else ''} | "
+        f"{_reported(each)} |\n"
         for each in _all(section)
     )
-    return (
-        f"\n## `[{section}]`\n\n{_purpose(section)}\n\n| key | default | accepts | meaning |\n|---|---|---|---|\n{rows}"
-    )
+    head = "| key | default | accepts | live | meaning |\n|---|---|---|---|---|\n"
+    return f"\n## `[{section}]`\n\n{_purpose(section)}\n\n{head}{rows}"
 
 
 def _purpose(section: str) -> str:
@@ -95,23 +106,6 @@ def _reported(each: Setting) -> str:
 
 def _comment(text: str) -> str:
     return "".join(f"# {line}\n" for line in textwrap.wrap(text, 110))
-
-
-def toml(value: object) -> str:
-    """A default as TOML writes it."""
-    match value:
-        case None:
-            return '""'
-        case bool():
-            return str(value).lower()
-        case int() if value >= 10_000:
-            return f"{value:_}"
-        case int() | float():
-            return str(value)
-        case tuple():
-            return f"[{', '.join(map(toml, value))}]"
-        case _:
-            return f'"{value}"'
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 from broker.commands.language.numbers import NUMBERS, number_of
 from broker.commands.language.words import COMMANDS
 
-OWN = {"USER", "CONSUMER", "SINK"}
+OWN = {"CONFIG", "USER", "CONSUMER", "SINK"}
 """Nouns that IBM MQ does not have."""
 
 

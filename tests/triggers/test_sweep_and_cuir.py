@@ -45,6 +45,22 @@ async def test_every_sweep_interval_the_queue_manager_is_asked_for_missing_start
     assert len(warnings(caplog)) == 1
 
 
+async def test_a_monitor_that_is_adjusted_sweeps_and_renews_itself_by_the_new_intervals_at_once(
+    manager: FakeManager, clock: VirtualClock
+) -> None:
+    figures = {"batch_size": 1, "throttle_delay": 0.0, "max_tasks": 5, "max_handlers": 2}
+    async with TriggerMonitor(manager, generation_interval=1000, sweep_interval=1000) as monitor:
+        await clock.advance(5)
+        monitor.adjust(generation_interval=10, sweep_interval=20, **figures)  # type: ignore[arg-type]
+        await clock.advance(45)
+        assert manager.sweeps == [25, 45]
+        assert monitor.statistics().generation == 1 + 1 + 4
+        with pytest.raises(ValueError, match="sweep_interval=0: must be above 0 seconds"):
+            monitor.adjust(generation_interval=1, sweep_interval=0, **figures)  # type: ignore[arg-type]
+        await clock.advance(20)
+        assert manager.sweeps == [25, 45, 65]
+
+
 async def test_a_sweep_that_fails_is_logged_and_the_next_one_is_made(
     manager: FakeManager, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -128,22 +128,24 @@ class TriggerMonitor(Lifetime):
         if user and isinstance(source, Connection):
             raise ValueError(f"user={user!r}: over a connection handlers are of the user of that connection")
         super().__init__(APPL_NAME)
-        check_least(1, batch_size=batch_size, max_tasks=max_tasks, max_handlers=max_handlers)
-        check_least(0, throttle_delay=throttle_delay, stop_timeout=stop_timeout)
-        for name, seconds in (("generation_interval", generation_interval), ("sweep_interval", sweep_interval)):
-            if not seconds > 0:
-                raise ValueError(f"{name}={seconds}: must be above 0 seconds")
+        check_least(0, stop_timeout=stop_timeout)
+        self._capacity = Capacity(max_tasks, max_handlers)
+        self._shared: Shared | None = None
+        self._resting: anyio.CancelScope | None = None  # the pause between two sweeps
+        self._turn = asyncio.Event()
+        self.adjust(
+            batch_size=batch_size,
+            throttle_delay=throttle_delay,
+            generation_interval=generation_interval,
+            sweep_interval=sweep_interval,
+            max_tasks=max_tasks,
+            max_handlers=max_handlers,
+        )
         self._loadset = Loadset(handlers)
         self._source = source
         self._clock = clock or (Clock() if isinstance(source, Connection) else source.clock)
-        self._batch_size = batch_size
-        self._throttle_delay = throttle_delay
-        self._generation_interval = generation_interval
-        self._sweep_interval = sweep_interval
         self._cuir = None if cuir is None else cuir_handler(cuir, self._clock)
-        self._max_tasks = max_tasks
         self._stop_timeout = stop_timeout
-        self._capacity = Capacity(max_tasks, max_handlers)
         self._servers = Servers(source, self._clock, user)
         self._retries = Retries(self._clock, self._look_again)
         self._launcher = Launcher(
@@ -155,12 +157,39 @@ class TriggerMonitor(Lifetime):
             lost=self._connection_ended,
             user=user,
         )
-        self._shared: Shared | None = None
         self._current: Generation | None = None
         self._fault: MQError | None = None
         self._swept = 0
         self._stopping = False
-        self._turn = asyncio.Event()
+
+    def adjust(
+        self,
+        *,
+        batch_size: int,
+        throttle_delay: float,
+        generation_interval: float,
+        sweep_interval: float,
+        max_tasks: int,
+        max_handlers: int,
+    ) -> None:
+        """Work by other figures from now on, the next generation at once. Handlers that run go on, also beyond a cap
+        that is lower now. Raises ValueError for numbers out of range, and changes nothing then.
+        """
+        check_least(1, batch_size=batch_size, max_tasks=max_tasks, max_handlers=max_handlers)
+        check_least(0, throttle_delay=throttle_delay)
+        for name, seconds in (("generation_interval", generation_interval), ("sweep_interval", sweep_interval)):
+            if not seconds > 0:
+                raise ValueError(f"{name}={seconds}: must be above 0 seconds")
+        self._batch_size = batch_size
+        self._throttle_delay = throttle_delay
+        self._generation_interval = generation_interval
+        self._sweep_interval = sweep_interval
+        self._capacity.limit(max_tasks, max_handlers)
+        if self._shared is not None:
+            self._shared.batch_size, self._shared.throttle_delay = batch_size, throttle_delay
+            self._turn.set()
+        if self._resting is not None:
+            self._resting.cancel()
 
     def statistics(self) -> TriggerStatistics:
         """The figures of this moment."""
@@ -249,7 +278,10 @@ class TriggerMonitor(Lifetime):
     async def _sweep(self, starts: TriggerStarts) -> None:
         """Have the queue manager look for starts that are missing, now and then."""
         while True:
-            await self._clock.sleep(self._sweep_interval)
+            with anyio.CancelScope() as self._resting:
+                await self._clock.sleep(self._sweep_interval)
+            if self._resting.cancelled_caught:
+                continue  # the interval is another one now
             try:
                 missing = await starts.sweep()
             except MQError as error:

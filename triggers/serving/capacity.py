@@ -19,11 +19,15 @@ class Capacity:
     def __init__(self, max_tasks: int, max_handlers: int) -> None:
         self.total = 0
         self.by_queue: dict[str, int] = {}
+        self.limit(max_tasks, max_handlers)
+        self._empty: asyncio.Event | None = None
+        self._alone: dict[str, set[asyncio.Event]] = {}
+
+    def limit(self, max_tasks: int, max_handlers: int) -> None:
+        """Let so many run from now on. Those that run beyond that go on."""
         self._max_tasks = max_tasks
         self._max_handlers = max_handlers
         self._kept = max_tasks // 10
-        self._empty: asyncio.Event | None = None
-        self._alone: dict[str, set[asyncio.Event]] = {}
 
     def room(self, q_name: str) -> int:
         """Return the number of handlers of a queue that may still be started."""

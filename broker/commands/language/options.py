@@ -133,6 +133,7 @@ OPTIONS: dict[tuple[str, str], dict[str, CommandOption]] = {
     },
     ("DELETE", "AUTHREC"): _RECORD_OPTIONS,
     ("DISPLAY", "ENTAUTH"): ENTITY_RIGHTS_OPTIONS,
+    ("REFRESH", "CONFIG"): {},
     ("REFRESH", "SECURITY"): {"TYPE": CommandOption("TYPE", form=REFRESHED)},
     ("SET", "AUTHREC"): {
         **_RECORD_OPTIONS,

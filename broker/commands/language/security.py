@@ -13,6 +13,7 @@ from broker.commands.requests import (
     DeleteRecordsRequest,
     EntityRightsRequest,
     RecordChoice,
+    RefreshConfigRequest,
     RefreshSecurityRequest,
     RuleChoice,
     RunCheckRequest,
@@ -51,6 +52,8 @@ def request_of(verb: str, noun: str, name: str, options: Options, given: Attribu
             return SetRuleRequest(action, {"CHLAUTH": name, **given}, _disposition(options))
         case "DISPLAY", "ENTAUTH":
             return _entity_rights(options)
+        case "REFRESH", "CONFIG":
+            return RefreshConfigRequest()
         case "REFRESH", "SECURITY":
             return RefreshSecurityRequest(str(REFRESHED.plain(options.get("TYPE", 0))))
         case "START", "CHANNEL":

@@ -44,6 +44,7 @@ NOUNS = {
     "CFSTRUCT": "CFSTRUCT",
     "CHANNEL": "CHANNEL", "CHL": "CHANNEL",
     "CHLAUTH": "CHLAUTH",
+    "CONFIG": "CONFIG",
     "CONSUMER": "CONSUMER",
     "ENTAUTH": "ENTAUTH",
     "GROUP": "GROUP",
@@ -62,7 +63,7 @@ NOUNS = {
     "USER": "USER",
 }  # fmt: skip
 
-NAMELESS = ("AUTHREC", "ENTAUTH", "GROUP", "QMGR")
+NAMELESS = ("AUTHREC", "CONFIG", "ENTAUTH", "GROUP", "QMGR")
 """Nouns of which there is one."""
 
 KEYWORDS = {"TARGQ": "TARGET"}
@@ -119,7 +120,7 @@ COMMANDS = {
     ),
     "MOVE": ("QLOCAL",),
     "RECOVER": ("CFSTRUCT",),
-    "REFRESH": ("SECURITY",),
+    "REFRESH": ("CONFIG", "SECURITY"),
     "RESET": ("SINK", "CFSTRUCT"),
     "RESOLVE": ("CONSUMER", "INDOUBT"),
     "SET": ("AUTHREC", "CHLAUTH"),

@@ -23,11 +23,13 @@ from broker.commands.requests import (
     GROUP_REQUESTS,
     SECURITY_QUESTIONS,
     SECURITY_REQUESTS,
+    RefreshConfigRequest,
     ScopedRequest,
 )
 from broker.core.security.authority import NotAuthorizedError
 from broker.core.security.caller import Caller
 from broker.core.security.rights import Right
+from broker.engine.admin.configuration import Reloaded
 from broker.engine.admin.group_commands import refusal_of
 from broker.engine.admin.scripts import Unread
 from broker.engine.admin.security_commands import SecurityCommands, changes_security
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from broker.commands.interpreter import Parts
     from broker.commands.requests import Decision, GroupRequest, SecurityRequest
     from broker.core.queues.handles import Hconn
+    from broker.engine.admin.configuration import Reload
     from broker.engine.admin.decisions import Decisions
     from broker.engine.admin.objects import LiveCatalog
     from broker.engine.admin.scripts import ScriptCall
@@ -65,7 +68,9 @@ class CommandServer:
         self._catalog = catalog
         self._decisions = decisions
         self.security = SecurityCommands(context.core.objects, catalog)
-        self._script_bytes = script_bytes
+        self.script_bytes = script_bytes
+        self.reload: Reload | None = None
+        """What REFRESH CONFIG does, where a daemon runs the queue manager."""
 
     def check(self, text: str, hconn: Hconn) -> None:
         """Raises NOT_AUTHORIZED (2035) for a connection whose user may run no commands at all, DATA_LENGTH_ERROR (2010)
@@ -77,14 +82,14 @@ class CommandServer:
             self._context.security_log.command_refused(error, ESCAPE)
             raise
         try:
-            length = len(text) if len(text) > self._script_bytes else len(text.encode())
+            length = len(text) if len(text) > self.script_bytes else len(text.encode())
         except UnicodeEncodeError as error:
             bad = f"U+{ord(text[error.start]):04X} at position {error.start}"
             raise MQError(MQRC.CHAR_CONVERSION_ERROR, f"{bad} of the commands is not a character") from None
-        if length > self._script_bytes:
+        if length > self.script_bytes:
             raise MQError(
                 MQRC.DATA_LENGTH_ERROR,
-                f"a script of {length} bytes is over [limits] script_bytes = {self._script_bytes}: nothing of it was "
+                f"a script of {length} bytes is over [limits] script_bytes = {self.script_bytes}: nothing of it was "
                 "run; send it in several calls",
             )
 
@@ -173,6 +178,10 @@ class CommandServer:
             reply = self._secure(begun)
             if reply.ok and not isinstance(begun, SECURITY_QUESTIONS):
                 self._context.security_log.security_changed(call.user, text)
+            call.add(reply)
+            return reply.ok
+        if isinstance(begun, RefreshConfigRequest):
+            reply = refused(errors.no_configuration()) if self.reload is None else await Reloaded(self.reload)
             call.add(reply)
             return reply.ok
         if isinstance(begun, (ScopedRequest, *GROUP_REQUESTS)):

@@ -25,7 +25,7 @@ class ClaimWatch:
 
     def __init__(self, context: EngineContext, claim_age: float) -> None:
         self._context = context
-        self._claim_age = claim_age
+        self.claim_age = claim_age
         self._reported: dict[str, float] = {}  # by uuid: when, monotonic seconds
         self._timer: Timer
         self._ended = False
@@ -54,7 +54,7 @@ class ClaimWatch:
     def _tell(self) -> None:
         moment = self._context.moment()
         now, tick = moment.wall, moment.tick
-        old = [each for each in self._context.core.consumers.all() if each.age(now) > self._claim_age]
+        old = [each for each in self._context.core.consumers.all() if each.age(now) > self.claim_age]
         self._reported = {each.uuid: self._reported[each.uuid] for each in old if each.uuid in self._reported}
         for consumer in old:
             if tick - self._reported.get(consumer.uuid, -TELL_INTERVAL) >= TELL_INTERVAL:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from broker.core.message.entry import Entry
+    from broker.engine.jobs.slices import Work
     from broker.engine.journal.journal import Journal
     from broker.storage.store import Done
 
@@ -56,7 +57,7 @@ class Bodies:
     """The bodies that are in memory."""
 
     def __init__(self, budget: int, journal: Journal) -> None:
-        self._budget = budget
+        self.budget = budget
         self._journal = journal
         # Persistent messages with their bodies, oldest first. The one in the middle of a run has the last of it beside
         # it: when it has gone, those behind the last are read.
@@ -67,11 +68,11 @@ class Bodies:
 
     def figures(self) -> dict[str, int]:
         """The bodies in figures, for the status."""
-        return {"bytes": self.bytes, "budget": self._budget}
+        return {"bytes": self.bytes, "budget": self.budget}
 
     def settled(self, entry: Entry) -> None:
         """A persistent put is durable: its body stays in memory if there is room, or somebody has got it already."""
-        if entry.state in _ELSEWHERE and self.bytes + entry.length > self._budget:
+        if entry.state in _ELSEWHERE and self.bytes + entry.length > self.budget:
             entry.data = None
         else:
             self._hold(entry)
@@ -82,7 +83,7 @@ class Bodies:
             return
         self.bytes -= entry.length
         last = self._held.pop(entry)
-        if last is not None and self.bytes + RUN_BYTES <= self._budget and not entry.queue.deleted:
+        if last is not None and self.bytes + RUN_BYTES <= self.budget and not entry.queue.deleted:
             entries = self._next(last, RUN_LENGTH, RUN_BYTES)
             if entries:
                 self._read(entries)
@@ -95,7 +96,7 @@ class Bodies:
         runs = {self._runs[entry] for entry in entries if entry in self._runs}
         wanted = [entry for entry in entries if entry.data is None and entry not in self._runs]
         if wanted or not runs:
-            room = min(RUN_BYTES, self._budget) - sum(entry.length for entry in wanted)
+            room = min(RUN_BYTES, self.budget) - sum(entry.length for entry in wanted)
             run = self._read([*wanted, *self._next(entries[-1], RUN_LENGTH - len(wanted), room)])
         else:
             run = max(runs, key=lambda run: run.number)
@@ -104,13 +105,13 @@ class Bodies:
     def ahead(self, entries: Sequence[Entry]) -> None:
         """Read back the bodies of `entries`, which are wanted soon, unless that is a large part of the budget."""
         wanted = [entry for entry in entries if entry.data is None and entry not in self._runs]
-        if wanted and sum(entry.length for entry in wanted) <= self._budget // AHEAD_DIVISOR:
+        if wanted and sum(entry.length for entry in wanted) <= self.budget // AHEAD_DIVISOR:
             self._read(wanted)
 
     def trim(self) -> None:
         """Let go of bodies until the budget is kept, as far as their messages wait on their queues."""
         looks = 2 * RUN_LENGTH
-        while self.bytes > self._budget and self._held and looks:
+        while self.bytes > self.budget and self._held and looks:
             looks -= 1
             entry = next(iter(self._held))
             if entry.state in _ELSEWHERE:
@@ -119,6 +120,12 @@ class Bodies:
                 entry.data = None
             else:
                 self._held.move_to_end(entry)
+
+    def shrink(self) -> Work:
+        """Let go of bodies until a lower budget is kept, as far as that can be now."""
+        for _ in range(0, len(self._held), 2 * RUN_LENGTH):
+            self.trim()
+            yield
 
     def _read(self, entries: Sequence[Entry]) -> BodyRead:
         self._run_count += 1

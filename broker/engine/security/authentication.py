@@ -74,7 +74,7 @@ class Authentication:
         self.peers = PeerNames()
         self.followers: list[Callable[[], None]] = []
         self.user_followers: list[Callable[[str], None]] = []
-        self._config = config
+        self.config = config
         self._core = core
         self._authority = core.objects.authority
         self._clock = clock
@@ -102,7 +102,7 @@ class Authentication:
     @property
     def trusts(self) -> bool:
         """True if programs of this machine are believed all they say."""
-        loopback = self._config.security.loopback
+        loopback = self.config.security.loopback
         return loopback == "trust" or (loopback == "auto" and not (self._core.checked or self._authority.users))
 
     def figures(self) -> Mapping[str, int]:
@@ -113,7 +113,7 @@ class Authentication:
     def can_authenticate(self) -> bool:
         """True if somebody can prove to be a user: by a password, a certificate or a token."""
         by_password = any(user.enabled and user.password for user in self._authority.users.values())
-        return by_password or self._config.tls.ca is not None or self.credentials.takes_tokens
+        return by_password or self.config.tls.ca is not None or self.credentials.takes_tokens
 
     def blocks(self, address: str) -> bool:
         """True if nobody may come from an address at all."""

@@ -89,6 +89,12 @@ class Acceptor:
         self._tasks: asyncio.TaskGroup
         self._ended = False
 
+    def limit(self, limits: LimitsConfig) -> None:
+        """Let so many come, within such times, from now on."""
+        self.limits = limits
+        self.places.limit(limits)
+        self._begin_due()
+
     async def run(self, listening: Sequence[Listening]) -> None:
         """Accept clients until cancelled; lines that still arrive end with it."""
         async with asyncio.TaskGroup() as self._tasks:  # its tasks begin in a fifth of the time of anyio's

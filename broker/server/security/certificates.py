@@ -2,7 +2,7 @@
 
 1. The files are looked at every 10 seconds, through links. A change is taken when two looks in a row see the same, so
    not between the replacement of a certificate and that of its key.
-2. An order (SIGHUP, REFRESH SECURITY TYPE(SSL)) is followed at once.
+2. An order (SIGHUP, REFRESH CONFIG, REFRESH SECURITY TYPE(SSL)) is followed at once. The first two may name others.
 3. A new context is made and tried in a thread. What is wrong is logged and keeps the old; it is tried again when a file
    has changed once more.
 4. The end of the certificate is told 30, 7 and 1 days before it.
@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
-from broker.server.errors import StartError
+from broker.server.errors import ReloadError, StartError
 from broker.server.security.tls import CertificateError, context_of, line_security
 
 if TYPE_CHECKING:
     import asyncio
     import ssl
+    from collections.abc import Callable
     from pathlib import Path
     from typing import TypeAlias
 
@@ -73,22 +74,34 @@ class Certificates:
                     extra={"event": "certificate_not_reloaded"},
                 )  # fmt: skip
                 return False
-            ends = datetime.fromtimestamp(self._own.ends, UTC).isoformat()
-            logger.info(
-                "certificate reloaded serial=%s ends=%s", self._own.serial, ends,
-                extra={"event": "certificate_reloaded"},
-            )  # fmt: skip
-            self._warn_of_key()
-            self._warned = None
-            self.warn_of_end()
+            self._tell_reloaded()
             return True
+
+    async def prepare(self, config: TlsConfig) -> Callable[[], None]:
+        """Load the files that other settings name; what is returned takes them for new lines. Raises ReloadError where
+        they cannot be used: then the old ones go on.
+        """
+        if config.certificate is None:
+            raise ReloadError("[tls] certificate: there is none, and TLS is served")
+        async with self._reloads:
+            tried = await anyio.to_thread.run_sync(_look, config, abandon_on_cancel=True)
+            try:
+                context, own = await anyio.to_thread.run_sync(context_of, config)
+            except CertificateError as error:
+                raise ReloadError(str(error)) from error
+
+        def take() -> None:
+            self._config, self._tried, self.context, self._own = config, tried, context, own
+            self._tell_reloaded()
+
+        return take
 
     async def watch(self) -> None:
         """Reload them when their files have changed, and tell of their end, until cancelled."""
         before = self._tried
         while True:
             await self._clock.sleep(LOOK_SECONDS)
-            now = await anyio.to_thread.run_sync(self._look, abandon_on_cancel=True)
+            now = await anyio.to_thread.run_sync(_look, self._config, abandon_on_cancel=True)
             if now == before and now != self._tried:
                 await self.reload()
             before = now
@@ -110,13 +123,17 @@ class Certificates:
         return line_security(address, transport)
 
     async def _load(self) -> None:
-        self._tried = await anyio.to_thread.run_sync(self._look, abandon_on_cancel=True)
+        self._tried = await anyio.to_thread.run_sync(_look, self._config, abandon_on_cancel=True)
         self.context, self._own = await anyio.to_thread.run_sync(context_of, self._config)
 
-    def _look(self) -> Look:
-        config = self._config
-        files = (config.certificate, config.key, config.key_password_file, config.ca, config.crl)
-        return tuple(None if path is None else _look_at(path) for path in files)
+    def _tell_reloaded(self) -> None:
+        ends = datetime.fromtimestamp(self._own.ends, UTC).isoformat()
+        logger.info(
+            "certificate reloaded serial=%s ends=%s", self._own.serial, ends, extra={"event": "certificate_reloaded"}
+        )
+        self._warn_of_key()
+        self._warned = None
+        self.warn_of_end()
 
     def _warn_of_key(self) -> None:
         path = self._config.key or self._config.certificate
@@ -130,6 +147,11 @@ class Certificates:
                 "private key readable by every user of this machine path=%s: chmod o= %s", path, path,
                 extra={"event": "key_readable"},
             )  # fmt: skip
+
+
+def _look(config: TlsConfig) -> Look:
+    files = (config.certificate, config.key, config.key_password_file, config.ca, config.crl)
+    return tuple(None if path is None else _look_at(path) for path in files)
 
 
 def _look_at(path: Path) -> tuple[int, ...]:

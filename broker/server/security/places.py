@@ -132,15 +132,19 @@ class Places:
     """The places of a listener."""
 
     def __init__(self, limits: LimitsConfig, now: float) -> None:
-        self._limits = limits
-        self._rate = float(limits.handshake_rate)
+        self.limit(limits)
         self._origins: dict[str, LineOrigin] = {}
         self._turns: dict[LineOrigin, None] = {}  # addresses with lines that wait for a place: whose turn is next first
         self._strange: dict[LineOrigin, None] = {}  # addresses with strangers
         self._queues: dict[LineOrigin, None] = {}  # addresses with lines that wait to shake hands, as `_turns`
         self._trusted = self._strangers = 0
-        self._trusted_max = max(limits.logins - limits.logins_per_address, 1)
         self._all = Bucket(now)
+
+    def limit(self, limits: LimitsConfig) -> None:
+        """Let so many come from now on. Those who have come keep their places."""
+        self._limits = limits
+        self._rate = float(limits.handshake_rate)
+        self._trusted_max = max(limits.logins - limits.logins_per_address, 1)
 
     @property
     def taken(self) -> int:

@@ -37,7 +37,7 @@ BAD_EVERY: Final = 10
 OTHER_ISSUERS_EVERY: Final = 2
 
 _RELOADED: Final = "certificate reloaded serial="
-_NOT_RELOADED: Final = "certificate not reloaded"
+_NOT_RELOADED: Final = "configuration not reloaded: "
 
 Ledger = dict[int, tuple[int, list[tuple[int, int]]]]
 """By line, how many messages it put, and those that it got: of which line, and which of them."""

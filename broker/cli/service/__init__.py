@@ -1,0 +1,1 @@
+"""Commands for who runs a daemon as a service: its configuration and its reload."""
