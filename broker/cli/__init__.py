@@ -118,6 +118,7 @@ COMMANDS = (
         "Show the queue manager at work, twice a second: queues by the age of their oldest message, by rate or by "
         "depth; handlers with their rates and failures; units of work and who holds them.",
     ),
+    ListedCommand("unit", "broker.cli.service.unit", "Print a hardened unit of systemd that runs this installation."),
     ListedCommand("user", "broker.cli.administration.users", "Define users, change and remove them, and list them."),
     ListedCommand(
         "verify",

@@ -35,6 +35,8 @@ from broker.server.http_serving import http_serving
 from broker.server.open_files import allow_open_files
 from broker.server.security.entry_policy import EntryPolicy
 from broker.server.server import Server
+from broker.server.service.activation import activated_sockets
+from broker.server.service.notices import ServiceNotices
 from broker.server.service.reload import ConfigurationReload
 from broker.server.signals import EndSignals
 from broker.server.watch import DaemonWatch
@@ -115,9 +117,10 @@ async def run(
     """
     watch = watch or DaemonWatch()
     reload = reload or ConfigurationReload(config)
-    serve_http = http_serving(config)
+    sockets = activated_sockets()
+    serve_http = http_serving(config, sockets)
     signals = EndSignals(watch, config.queue_manager.quiesce_timeout, END_GRACE)
-    with _hangups_ignored(), signals.handled():
+    with _hangups_ignored(), signals.handled(), ServiceNotices.of() as notices:
         async with _open(config) as manager, serve_http(manager) as http:
             manager.recent_log = recent_log or manager.recent_log
             done = 0
@@ -125,10 +128,17 @@ async def run(
                 done += await _run_commands(manager, path, done)
             http.check_users()
             admission = EntryPolicy.by(manager, config.tls)
-            async with Server(manager, config.listener, config.limits, admission) as server:
+            async with Server(manager, config.listener, config.limits, admission, sockets) as server:
+
+                def told(line: str) -> None:
+                    notices.ready(manager)
+                    signals.ready().add_done_callback(lambda _: notices.stopping())
+                    if ready is not None:
+                        ready(line)
+
                 try:
-                    with _reloading(manager, server, http, reload):
-                        await _serve(manager, server, http, services, ready, watch, signals)
+                    with _reloading(manager, server, http, reload, notices):
+                        await _serve(manager, server, http, services, told, watch, signals)
                 except BaseExceptionGroup as group:
                     raise _lone(group) from None
                 finally:
@@ -182,7 +192,7 @@ async def _serve(
     server: Server,
     http: HttpServing,
     services: Sequence[Service],
-    ready: Callable[[str], None] | None,
+    ready: Callable[[str], None],
     watch: DaemonWatch,
     signals: EndSignals,
 ) -> None:
@@ -200,8 +210,7 @@ async def _serve(
             addresses = (*server.addresses, *http.addresses)
             line = f"EverMQ {manager.name} ready on {', '.join(addresses)}"
             logger.info("%s", line, extra={"event": "ready", "queue_manager": manager.name, "addresses": addresses})
-            if ready is not None:
-                ready(line)
+            ready(line)
             await ordered
             tasks.cancel_scope.deadline = anyio.current_time() + timeout
             stop.set()  # the services end while the connections do, theirs among them
@@ -228,7 +237,9 @@ def _ignore_hangups(loop: asyncio.AbstractEventLoop) -> None:
 
 
 @contextmanager
-def _reloading(manager: QueueManager, server: Server, http: HttpServing, reload: ConfigurationReload) -> Iterator[None]:
+def _reloading(
+    manager: QueueManager, server: Server, http: HttpServing, reload: ConfigurationReload, notices: ServiceNotices
+) -> Iterator[None]:
     """Read the configuration again at SIGHUP and at REFRESH CONFIG. The terminal that goes away is no other order."""
 
     async def take_limits(config: Config) -> Callable[[], None]:
@@ -236,6 +247,7 @@ def _reloading(manager: QueueManager, server: Server, http: HttpServing, reload:
 
     loop = asyncio.get_running_loop()
     reload.followers[:0] = take_limits, server.prepare, http.prepare
+    reload.began, reload.ended = notices.reloading, notices.reloaded
     loop.add_signal_handler(signal.SIGHUP, lambda: manager.start_soon(reload.on_hangup))
     manager.commands.reload = partial(manager.start_soon, reload.on_command)
     try:

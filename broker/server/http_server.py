@@ -26,7 +26,8 @@ from broker.server.security.http_acceptor import HttpAcceptor
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
+    from socket import socket
     from types import TracebackType
 
     from broker.clock import Clock
@@ -72,8 +73,8 @@ class HttpServer:
     """The HTTP server of a queue manager, an async context manager that listens while it is entered.
 
     `addresses` are those bound, as URLs; a configured port 0 shows there as the port taken. `admission` says who may
-    come to `listen`, `log` is told of lines that come to nothing, `start_soon` runs its task. Entering raises
-    StartError.
+    come to `listen`, `log` is told of lines that come to nothing, `start_soon` runs its task. `sockets` that listen
+    already, by the names `http` and `probes`, take the place of addresses. Entering raises StartError.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class HttpServer:
         admission: EntryPolicy,
         log: LineLog,
         start_soon: Callable[..., object],
+        sockets: Mapping[str, Sequence[socket]] | None = None,
     ) -> None:
         self.addresses: tuple[str, ...] = ()
         self._probes = Probes(served)
@@ -94,6 +96,7 @@ class HttpServer:
         self._admission = admission
         self._log = log
         self._start_soon = start_soon
+        self._sockets = sockets or {}
         self._certificates: Certificates | None = None
         self._addresses: list[HttpAddress] = []
         self._accepting = anyio.CancelScope()
@@ -181,8 +184,8 @@ class HttpServer:
         """Listen on an address; without TLS on loopback alone, unless it is that of the probes."""
         http, limits = self._config.http, self._config.limits
         tls = http.tls and not probes
-        host, port = host_and_port(address)
-        bound = await tcp_sockets(host, port, undo, loopback=not (tls or probes))
+        bound = [undo.enter_context(each) for each in self._sockets.get("probes" if probes else "http", ())]
+        bound = bound or await tcp_sockets(*host_and_port(address), undo, loopback=not (tls or probes))
         lines = HttpLines(self._application(http, probes=probes), self._clock, http.connections, limits.send_timeout)
         acceptor = HttpAcceptor(
             self._clock, limits, partial(_line, lines), self._admission, self._log,

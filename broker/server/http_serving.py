@@ -15,8 +15,9 @@ from broker.server.errors import StartError
 from broker.server.security.entry_policy import EntryPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
+    from socket import socket
 
     from broker.clock import Clock
     from broker.commands.requests import SecurityRequest
@@ -61,14 +62,21 @@ class NoHttpServer:
         return lambda: None
 
 
-def http_serving(config: Config) -> Callable[[QueueManager], AbstractAsyncContextManager[HttpServing]]:
-    """Return what makes the HTTP server of a queue manager that is open. Raises StartError, before anything is opened,
-    for settings that cannot be followed, and where the extra is missing.
+def http_serving(
+    config: Config, sockets: Mapping[str, Sequence[socket]] | None = None
+) -> Callable[[QueueManager], AbstractAsyncContextManager[HttpServing]]:
+    """Return what makes the HTTP server of a queue manager that is open. `sockets` that listen already, by the names
+    `http` and `probes`, take the place of addresses. Raises StartError, before anything is opened, for settings that
+    cannot be followed, and where the extra is missing.
     """
+    sockets = sockets or {}
+    for name, address in (("http", "listen"), ("probes", "probes")):
+        if name in sockets and not getattr(config.http, address):
+            raise StartError(f"a socket is handed over as {name}, and there is no [http] {address}")
     if not (config.http.listen or config.http.probes):
         return lambda manager: nullcontext(NoHttpServer())
     _check(config)
-    return partial(_server, config)
+    return partial(_server, config, sockets)
 
 
 def _check(config: Config) -> None:
@@ -80,13 +88,15 @@ def _check(config: Config) -> None:
 
 
 @asynccontextmanager
-async def _server(config: Config, manager: QueueManager) -> AsyncIterator[HttpServing]:
+async def _server(
+    config: Config, sockets: Mapping[str, Sequence[socket]], manager: QueueManager
+) -> AsyncIterator[HttpServing]:
     from broker.http.served_manager import ManagerInProcess
     from broker.server.http_server import HttpServer
 
     server = HttpServer(
         ManagerInProcess(manager), config, manager.clock, EntryPolicy.by(manager), manager.authentication.log,
-        manager.start_soon,
+        manager.start_soon, sockets,
     )  # fmt: skip
 
     async def reload() -> None:

@@ -16,6 +16,7 @@ from broker.clock import cancel_timer
 from broker.engine.health import LISTENER
 from broker.engine.mistakes import mistake
 from broker.mqi.reasons import MQRC
+from broker.server.errors import StartError
 from broker.server.flow import MemoryReserve
 from broker.server.listening import printed, tcp_sockets, unix_socket
 from broker.server.open_files import allow_open_files
@@ -28,7 +29,8 @@ from broker.server.session import CLOSE_SECONDS, Session
 from broker.wire.frames import HEARTBEAT_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
+    from socket import socket
     from types import TracebackType
 
     from broker.clock import Timer
@@ -47,8 +49,9 @@ class Server:
     """A queue manager's listener: an async context manager that listens while it is entered.
 
     `addresses` are the addresses bound, "127.0.0.1:1414" or the path of a Unix socket; a configured port 0 shows there
-    as the port taken; those with TLS are the last. `heartbeat` is in seconds: an end that has nothing to say says so at
-    least that often. Entering raises StartError when an address cannot be had, or those who come cannot be kept out.
+    as the port taken; those with TLS are the last. `sockets` that listen already, by the names `tcp`, `unix` and `tls`,
+    take the place of addresses. `heartbeat` is in seconds: an end that has nothing to say says so at least that often.
+    Entering raises StartError when an address cannot be had, or those who come cannot be kept out.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Server:
         listener: ListenerConfig,
         limits: LimitsConfig,
         admission: EntryPolicy | None = None,
+        sockets: Mapping[str, Sequence[socket]] | None = None,
         *,
         heartbeat: float = HEARTBEAT_SECONDS,
     ) -> None:
@@ -66,6 +70,7 @@ class Server:
         self.addresses: tuple[str, ...] = ()
         self._listener = listener
         self.channel_lines = ChannelLines(manager)
+        self._sockets = sockets or {}
         self._admission = admission or EntryPolicy.by(manager)
         self._certificates: Certificates | None = None
         self._acceptor: SessionAcceptor
@@ -170,16 +175,20 @@ class Server:
     async def _listen(self, undo: ExitStack) -> list[Listening]:
         """Bind the sockets, which `undo` closes. Those with TLS come last."""
         listener, tls = self._listener, self._admission.tls
-        bound = await tcp_sockets(listener.host, listener.port, undo, loopback=True)
-        if listener.unix is not None:
+        given = {name: list(map(undo.enter_context, self._sockets.get(name, ()))) for name in ("tcp", "unix", "tls")}
+        bound = given["tcp"] or await tcp_sockets(listener.host, listener.port, undo, loopback=True)
+        bound += given["unix"]
+        if listener.unix is not None and not given["unix"]:
             bound.append(unix_socket(listener, listener.unix, undo))
+        if given["tls"] and not tls.host:
+            raise StartError("a socket is handed over as tls, and there is no [tls] host")
         listening = [Listening(each) for each in bound]
         if tls.host:
             from broker.server.security.certificates import Certificates  # without [tls] nothing is paid for it
 
             self._certificates = Certificates(tls, self.manager.clock)
             await self._certificates.start()
-            secured = await tcp_sockets(tls.host, tls.port, undo, loopback=False)
+            secured = given["tls"] or await tcp_sockets(tls.host, tls.port, undo, loopback=False)
             listening += [Listening(each, tls=True) for each in secured]
         return listening
 

@@ -1,1 +1,1 @@
-"""Commands for who runs a daemon as a service: its configuration and its reload."""
+"""Commands for who runs a daemon as a service: its configuration, its reload, its unit of systemd."""
