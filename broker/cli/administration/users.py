@@ -79,6 +79,14 @@ def password(name: str, *, password_file: str | None, url: str, data: str | None
     _do(url, data, partial(_command, f"ALTER USER('{name}') PASSWORD('{asked_hash(name, password_file)}')"))
 
 
+@user.command("hash")
+@_name
+@_file
+def print_hash(name: str, *, password_file: str | None) -> None:
+    """Print the hash of a password of the user NAME, for DEFINE USER in a file of commands."""
+    say(asked_hash(name, password_file))
+
+
 @user.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
 @_name
 @click.argument("changes", nargs=-1, type=click.UNPROCESSED, metavar="[+G] [-G]...")
