@@ -59,7 +59,8 @@ class QueueManagerConfig:
         default=(),
         metadata=about(
             Several(FilePath(), "a list of paths"),
-            "MQSC files run at each start, in this order, before anybody connects. Write definitions with REPLACE.",
+            "MQSC files run at each start, in this order, before anybody connects; of a name with * all files that "
+            "match, in the order of their names. Write definitions with REPLACE.",
         ),
     )
     quiesce_timeout: float = field(

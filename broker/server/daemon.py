@@ -42,7 +42,7 @@ from broker.server.signals import EndSignals
 from broker.server.watch import DaemonWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
     from typing import Any
@@ -124,7 +124,7 @@ async def run(
         async with _open(config) as manager, serve_http(manager) as http:
             manager.recent_log = recent_log or manager.recent_log
             done = 0
-            for path in config.queue_manager.startup:
+            for path in startup_files(config.queue_manager.startup):
                 done += await _run_commands(manager, path, done)
             http.check_users()
             admission = EntryPolicy.by(manager, config.tls)
@@ -154,6 +154,15 @@ def _open(config: Config) -> QueueManager:
         raise StartError(str(error)) from error  # it names the setting, or the extra
     manager.missing = {STARTING: "the startup commands run", LISTENER: "nothing listens yet"}
     return manager
+
+
+def startup_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield the files of startup commands. A name with an asterisk stands for those that match, by their names."""
+    for path in paths:
+        if "*" in path.name:
+            yield from sorted(path.parent.glob(path.name))
+        else:
+            yield path
 
 
 async def _run_commands(manager: QueueManager, path: Path, before: int) -> int:
