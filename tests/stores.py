@@ -56,7 +56,7 @@ async def settled(store: LogStore) -> None:
 
 
 def _carries_over(store: LogStore) -> bool:
-    return store._keeper.working and not store._keeper._carrying.stopped
+    return store._keeper.working and not store._keeper.carrying.stopped
 
 
 def _writes(store: LogStore) -> bool:

@@ -56,6 +56,7 @@ MAY_IMPORT = {
         "engine",
         "http",
         "interface",
+        "log_rate",
         "loop_watch",
         "mqi",
         "secret_files",

@@ -35,7 +35,6 @@ from broker.engine.context import WAITS_AT_ONCE
 from broker.engine.figures.call_counts import counted
 from broker.engine.handlers.delivery_calls import DeliveryCalls
 from broker.engine.handlers.leases import Leases
-from broker.interface.answers import LogPiece
 from broker.interface.port import Call, Port
 from broker.mqi import checks
 from broker.mqi.constants.attributes import MQIA
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     from broker.engine.calls.room import Room
     from broker.engine.manager import QueueManager
     from broker.engine.tags import TagUse
-    from broker.interface.answers import GetAnswer, Opened, PendingStarts, Placed, PlacedMany, StartLease
+    from broker.interface.answers import GetAnswer, LogPiece, Opened, PendingStarts, Placed, PlacedMany, StartLease
     from broker.mqi.replies import CommandReply
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
@@ -63,7 +62,6 @@ _SET = MQOO.SET.value
 _CONVERT = MQGMO.CONVERT.value
 _DEPTH = MQIA.CURRENT_Q_DEPTH.value
 _FIGURES_BYTES = 1024  # of a queue, in a status
-_LOG_PIECE_BYTES = 256 * 1024
 
 
 @counted
@@ -214,7 +212,7 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
         return self.call_order.after_own_writes(ReceivingCall(), self._backup, path)
 
     def recent_log(self, after: int) -> Call[LogPiece]:
-        return self.call_order.in_order(Call(), self._recent_log, after)
+        return self.call_order.in_order(Call(), partial(slow_calls.recent_log, self), after)
 
     def trigger_pending(self) -> Call[PendingStarts]:
         return self.call_order.after_own_writes(Call(), self.leases.pending)
@@ -376,11 +374,6 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
         return form_of(md, options, max_length, self.core.ids.coded_char_set_id)
 
     # The connection
-
-    def _recent_log(self, call: Call[LogPiece], after: int) -> None:
-        self.hconn.require_administrator()  # it tells of everybody
-        read, size = self.manager.recent_log, min(_LOG_PIECE_BYTES, self.frame_bytes // 4)
-        call.set_result(LogPiece(0, 0, []) if read is None else LogPiece(*read(after, size)))
 
     def _status(self, call: Call[dict[str, Any]]) -> None:
         self.call_order.look(call, slow_calls.status(self), _FIGURES_BYTES * len(self.core.objects.queues))

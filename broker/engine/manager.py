@@ -78,11 +78,9 @@ class QueueManager:
         self._group = group
         self.store = store
         self.random_bits: Callable[[int], int] = randbits
-        self.recent_log: Callable[[int, int], tuple[int, int, list[str]]] | None = (
-            None  # a daemon's: lines behind one, so many bytes
-        )
+        self.recent_log: Callable[[int, int], tuple[int, int, list[str]]] | None = None  # a daemon's: behind, bytes
         self._life = Life(f"queue manager {self.name}", self._live, caller())
-        self.conversations: Conversations = Conversations()
+        self.conversations = Conversations()
         self.tags = LocalTags()
         self.stopping = anyio.Event()
         self._error: Exception | None = None  # why it has to stop

@@ -108,7 +108,7 @@ class HttpServer:
             await self._listen(undo)
             self._hung_up = anyio.Event()
             self._start_soon(self._accept, undo.pop_all(), self._hung_up)
-        logger.info("http listening addresses=%s", ",".join(self.addresses), extra={"event": "http_listening"})
+        logger.info("HTTP listening addresses=%s", ",".join(self.addresses))
         self._warn_of_names()
         return self
 
@@ -214,9 +214,10 @@ class HttpServer:
         http = self._config.http
         if http.probes_serve_others and http.probes_metrics:
             logger.warning(
-                "names of queues told to whoever reaches %s, by /metrics: write probes_metrics = false below [http] to "
-                "tell none", http.probes, extra={"event": "names_told"},
-            )  # fmt: skip
+                "names told address=%s: whoever reaches it learns the names of queues, by /metrics; write "
+                "probes_metrics = false below [http] to tell none",
+                http.probes,
+            )
 
 
 def _line(lines: HttpLines, security: LineSecurity, gone: Callable[[], None]) -> asyncio.Protocol:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import anyio
 
 from broker.commands.requests import RefreshSecurityRequest
-from broker.engine.security.log_rate import LogRate
+from broker.log_rate import LogRate
 from broker.server.errors import StartError
 from broker.server.security.entry_policy import EntryPolicy
 

@@ -313,9 +313,9 @@ class LogStore(Store):
         """The store in figures, for scrapes; None once it is closed."""
         if (opened := self._opened) is None:
             return None
-        keeper, log = self._keeper, self._writer.counts
-        found, space = self._disk.identity(keeper.snapshot.path.name), self._disk.space()
-        return StoreFigures(keeper.full, log, opened.log.fill, keeper.carry_overs, found.size if found else 0, space)
+        keeper, found = self._keeper, self._disk.identity(self._keeper.snapshot.path.name)
+        size, counts = found.size if found else 0, self._writer.counts
+        return StoreFigures(keeper.full, counts, opened.log.fill, keeper.carrying.durations, size, self._disk.space())
 
     async def _settled(self) -> None:
         """Wait until all that was submitted is answered."""

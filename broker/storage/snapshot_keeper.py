@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.core.queues.counts.duration import Duration
 from broker.storage.busy_time import BusyTime
 from broker.storage.file_watch import FileWatch
 from broker.storage.reserve import Reserve
@@ -76,8 +75,8 @@ class SnapshotKeeper:
         self._changes_max = max(CHANGES_MIN, ballast_bytes // CHANGE_BYTES)  # they find room even on a full disk
         self._failed = failed
         self._loop = asyncio.get_running_loop()
-        self._carrying = CarryOver(opened.database, opened.snapshot, opened.manifest, clock.time)
-        self._carrying.committed = opened.uncarried
+        self.carrying = CarryOver(opened.database, opened.snapshot, opened.manifest, clock.time)
+        self.carrying.committed = opened.uncarried
         self.shrinking = Shrinking(disk, opened.manifest, self)
         self._may_have_shrunk = True  # since it was last looked at
         self.may_have_freed = True  # memory, since it was last given back
@@ -95,7 +94,6 @@ class SnapshotKeeper:
         self.full = opened.uncarried
         self.crowded = False
         self.last_carry_over: datetime | None = None
-        self.carry_overs = Duration()
         self.writer: Writer
         self.watched = False  # a timer is set, at whose end somebody looks if batches still come
         self.watch: Callable[[], None]
@@ -181,11 +179,11 @@ class SnapshotKeeper:
     def _start_keeping(self, delta: Delta, done: Done) -> None:
         if self.working or self._loading:
             self._clock.call_later(RETRY_SECONDS, partial(self._start_keeping, delta, done))
-        elif not self._carrying.stopped:
-            self._carrying.start(delta, self.number + 1, partial(self._kept, delta, done))
+        elif not self.carrying.stopped:
+            self.carrying.start(delta, self.number + 1, partial(self._kept, delta, done))
 
     def _kept(self, delta: Delta, done: Done, error: Exception | None) -> None:
-        durable = error is None or (self._carrying.committed and isinstance(error, StoreFullError | StoreBusyError))
+        durable = error is None or (self.carrying.committed and isinstance(error, StoreFullError | StoreBusyError))
         if durable:
             self.number = self._log.skip()
         self._carried(error)
@@ -205,7 +203,7 @@ class SnapshotKeeper:
         StoreFailedError where it could not be done.
         """
         number = self.number
-        while self.shrinking.running or self._log.snap < number or self._carrying.committed:
+        while self.shrinking.running or self._log.snap < number or self.carrying.committed:
             if self._ended or self._loading:
                 raise StoreBusyError("the store is being opened or closed")
             self.carry()
@@ -216,24 +214,24 @@ class SnapshotKeeper:
     @property
     def _behind(self) -> bool:
         """True if the snapshot lacks something, or is not whole in its file."""
-        return self.number > self._log.snap or self._carrying.committed
+        return self.number > self._log.snap or self.carrying.committed
 
     @property
     def working(self) -> bool:
         """True if the database is carried over to, or written anew."""
-        return self._carrying.running or self.shrinking.running
+        return self.carrying.running or self.shrinking.running
 
     def carry(self) -> None:
         """Carry over what there is, unless that is being done, or all is being read."""
         if self.working or self._ended or self._loading:
             return
-        if self._carrying.committed:
-            self._carrying.resume(self._carried)
+        if self.carrying.committed:
+            self.carrying.resume(self._carried)
             return
         if self._frozen is None:
             self._frozen, self.delta = self.delta, Delta()
             self._frozen_number, self.gathered, self.crowded = self.number, 0, False
-        self._carrying.start(self._frozen, self._frozen_number, self._carried)
+        self.carrying.start(self._frozen, self._frozen_number, self._carried)
 
     def try_again(self) -> None:
         """Carry over what found no room, or the database locked; take the ballast back."""
@@ -247,7 +245,7 @@ class SnapshotKeeper:
         if error is not None and not isinstance(error, StoreFullError | StoreBusyError):
             self._failed(error if isinstance(error, StoreFailedError) else StoreFailedError(repr(error)))
             return
-        if error is None or self._carrying.committed:
+        if error is None or self.carrying.committed:
             self._frozen = None
         if error is None:
             self._went_through()
@@ -258,11 +256,10 @@ class SnapshotKeeper:
         self._tell_ended(error)
 
     def _went_through(self) -> None:
-        self._log.snap = self._carrying.number
+        self._log.snap = self.carrying.number
         self._busy.since = None
         self._may_have_shrunk = self.may_have_freed = True
         self.last_carry_over = datetime.fromtimestamp(self._clock.time(), UTC)
-        self.carry_overs.add(max(0.0, self._clock.time() - self._carrying.began))
         if self.full or not self._reserve.whole:
             self.database.submit(self._look_for_room, self._looked_for_room)
         self._go_on()
@@ -304,7 +301,7 @@ class SnapshotKeeper:
         self._reserve.occupy(self.snapshot.room(db).free, 0 if log is None else log.size)
 
     def _looked_for_room(self, _: Exception | None) -> None:
-        roomy = self._reserve.enough and not self._carrying.committed
+        roomy = self._reserve.enough and not self.carrying.committed
         if roomy == self.full:
             self.full = not roomy
             if roomy:
@@ -317,17 +314,17 @@ class SnapshotKeeper:
 
     def shrink(self) -> None:
         """Have the database written anew, if it may be nearly all free room and what is in it stands still."""
-        still = not (self.working or self._loading or self.lent or self._carrying.committed or self._frozen is not None)
+        still = not (self.working or self._loading or self.lent or self.carrying.committed or self._frozen is not None)
         if self._may_have_shrunk and still and not (self.full or self._ended):
             self._may_have_shrunk = False
             self.shrinking.begin()
 
     def go_over(self, database: DatabaseWorker, snapshot: Snapshot) -> None:
         """Use this database from now on, which the manifest names."""
-        stopped = self._carrying.stopped
+        stopped = self.carrying.stopped
         self.database, self.snapshot = database, snapshot
-        self._carrying = CarryOver(database, snapshot, self._manifest, self._clock.time)
-        self._carrying.stopped = stopped
+        self.carrying = CarryOver(database, snapshot, self._manifest, self._clock.time)
+        self.carrying.stopped = stopped
         self.files.renew()
 
     def shrunk(self, error: StoreFailedError | None) -> None:
@@ -351,16 +348,16 @@ class SnapshotKeeper:
         await self.shrinking.end()
         self._ended = self._loading = False
         for _ in range(2):
-            if self._behind or self._carrying.running:
+            if self._behind or self.carrying.running:
                 self.carry()
                 await self._end_of_carry_over()
         self.stop()
-        while self._carrying.running:  # once more, with the room of the ballast
+        while self.carrying.running:  # once more, with the room of the ballast
             await self._end_of_carry_over()
 
     async def close(self) -> None:
         """Close the database, in order unless its last carry-over found no room."""
-        if self._carrying.committed:
+        if self.carrying.committed:
             await self.database.abandon()
         else:
             await self.database.close()
@@ -369,14 +366,14 @@ class SnapshotKeeper:
     def fail(self, error: StoreFailedError) -> None:
         """Carry over nothing any more."""
         self.stop()
-        self._carrying.stopped = True
+        self.carrying.stopped = True
         self._tell_ended(error)
 
     async def let_go(self) -> None:
         """End, and leave the database open unless it was closed: SQLite would write to it."""
         self.stop()
         await self.shrinking.end()
-        if self._carrying.stopped:
+        if self.carrying.stopped:
             with suppress(Exception):  # It is being written that the store has failed; what still waits is not.
                 await self.database.perform(lambda _: None)
         if not self.closed:
@@ -389,7 +386,7 @@ class SnapshotKeeper:
 
     async def _carry_over_ended(self) -> Exception | None:
         """Wait for the end of the carry-over that runs, or of the store. Return the error with which it ended."""
-        if self._carrying.stopped:  # Nothing will tell: the store has failed before somebody waited.
+        if self.carrying.stopped:  # Nothing will tell: the store has failed before somebody waited.
             return StoreFailedError("the store has failed")
         ended: asyncio.Future[Exception | None] = self._loop.create_future()
         self._waiting.append(ended)

@@ -343,7 +343,7 @@ async def test_a_load_waits_for_a_carry_over_that_runs(disk_store: LogStore) -> 
     await disk_store.write(Rows(objects=[ORDERS], high_water=9))
     for _ in range(3):
         disk_store._keeper.carry()
-        assert disk_store._keeper._carrying.running
+        assert disk_store._keeper.carrying.running
         found = await contents(disk_store)
         assert (len(found.messages), found.objects, found.high_water) == (50, [ORDERS], 9)
         await disk_store.write(Rows(backouts=[(1000, 1)]))

@@ -118,7 +118,7 @@ async def test_memory_goes_back_when_no_batch_comes_once_for_what_a_start_or_a_c
 
 async def test_a_file_that_is_full_is_carried_over_while_batches_go_on(disk_store: LogStore) -> None:
     number = 0
-    while not disk_store._keeper._carrying.running:
+    while not disk_store._keeper.carrying.running:
         number += 1
         await disk_store.write(batch(number))
     await disk_store.write(batch(number + 1))
@@ -532,7 +532,7 @@ async def test_removals_behind_a_record_that_is_being_written_are_not_refused(di
     answers.submit(1, Rows(removals=[1000]))
     answers.submit(2, Rows(removals=[1001]))
     disk_store._keeper.carry()
-    while disk_store._keeper._carrying.running:
+    while disk_store._keeper.carrying.running:
         await disk_store._keeper.database.perform(lambda _: None)
     assert answers.order == []
     may_end.set()
@@ -775,7 +775,7 @@ async def test_batches_and_reads_go_on_while_it_is_written_anew_and_nothing_is_c
         return verify(self, db)
 
     monkeypatch.setattr(Snapshot, "verify", slow)
-    before, carried = snap(disk_store), disk_store._keeper._carrying
+    before, carried = snap(disk_store), disk_store._keeper.carrying
     await clock.advance(0.25)
     await begun.wait()
     answers = Answers(disk_store)

@@ -28,7 +28,7 @@ _OWN: Final = frozenset({"time", "level", "logger", "message", "exception"})
 """The fields of every line: no other field may hide them."""
 
 _ORIGINS: Final = (
-    "user", "queue", "handler", "msg_id", "id", "name", "consumer", "unit", "member", "file", "path"
+    "user", "queue", "handler", "msg_id", "id", "name", "consumer", "unit", "member", "file", "path", "setting",
 )  # fmt: skip
 """The fields that tell what a record is about, if it has no address."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.commands.security.creation import created
 from broker.commands.security.records import with_records
@@ -20,6 +20,7 @@ from broker.engine.jobs.group_awaits import Asked, refreshed, secured
 from broker.engine.leaving import ending_waits
 from broker.engine.mistakes import mistake
 from broker.engine.security.proofs import renewal_under_way
+from broker.interface.answers import LogPiece
 from broker.mqi.constants.options import MQCO
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from broker.interface.answers import Opened
     from broker.interface.port import Call
     from broker.mqi.structures import ObjectDescriptor
+
+_LOG_PIECE_BYTES: Final = 256 * 1024
 
 
 async def open_model(
@@ -151,6 +154,13 @@ async def backup(conversation: Conversation, path: str) -> int:
     finally:
         making.end()
     return 0
+
+
+def recent_log(conversation: Conversation, call: Call[LogPiece], after: int) -> None:
+    """Lines of the daemon's log behind one, as many as fit a frame."""
+    conversation.hconn.require_administrator()  # it tells of everybody
+    read, size = conversation.manager.recent_log, min(_LOG_PIECE_BYTES, conversation.frame_bytes // 4)
+    call.set_result(LogPiece(0, 0, []) if read is None else LogPiece(*read(after, size)))
 
 
 def _close_if_open(conversation: Conversation, handle: Handle) -> int:

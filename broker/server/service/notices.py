@@ -147,7 +147,7 @@ class ServiceNotices:
         if not failing:
             self._socket.send(WATCHDOG=1)
         elif not self._starved:
-            logger.error("watchdog not notified: %s", in_words(failing), extra={"event": "watchdog_not_notified"})
+            logger.error("watchdog not notified: %s", in_words(failing))
         self._starved = bool(failing)
         self._later("watchdog", self._watchdog / 2, self._feed)
 

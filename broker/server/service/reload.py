@@ -64,10 +64,7 @@ class ConfigurationReload:
             try:
                 return await self._reload()
             except ReloadError as error:
-                logger.error(
-                    "configuration not reloaded: %s; nothing has changed", error,
-                    extra={"event": "configuration_not_reloaded", "reason": str(error)},
-                )  # fmt: skip
+                logger.error("configuration not reloaded: %s", error)
                 raise
             finally:
                 if self.ended is not None:
@@ -86,11 +83,7 @@ class ConfigurationReload:
         self.config = config
         for take in prepared:
             contained(take)
-        taken, waiting = map(len, outcome)
-        logger.info(
-            "configuration reloaded changed=%d waiting=%d", taken, waiting,
-            extra={"event": "configuration_reloaded", "changed": taken, "waiting": waiting},
-        )  # fmt: skip
+        logger.info("configuration reloaded changed=%d waiting=%d", *map(len, outcome))
         return outcome
 
     async def on_hangup(self) -> None:
@@ -127,11 +120,10 @@ def reply_of(outcome: ReloadOutcome) -> CommandReply:
 def _log(outcome: ReloadOutcome) -> None:
     """Log a line a key."""
     for each in outcome.taken:
-        logger.info("setting changed: %s", each, extra=_fields("setting_changed", each))
+        logger.info("setting changed setting=%s before=%s after=%s", *_told(each))
     for each in outcome.waiting:
-        logger.warning("setting waits for the next start: %s", each, extra=_fields("setting_waits", each))
+        logger.warning("setting waits setting=%s before=%s after=%s: it holds from the next start on", *_told(each))
 
 
-def _fields(event: str, change: SettingChange) -> dict[str, str]:
-    place = f"[{change.section}] {change.key}"
-    return {"event": event, "setting": place, "before": toml(change.before), "after": toml(change.after)}
+def _told(change: SettingChange) -> tuple[str, str, str]:
+    return f"[{change.section}] {change.key}", toml(change.before), toml(change.after)

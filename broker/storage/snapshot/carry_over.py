@@ -17,6 +17,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from broker.core.queues.counts.duration import Duration
 from broker.storage.snapshot.errors import StoreBusyError
 from broker.storage.snapshot.statements import STEP_ROWS_MAX, runs
 from broker.storage.store import StoreFailedError, StoreFullError
@@ -39,7 +40,8 @@ class CarryOver:
 
     `number` is that of the last batch in the present one, `committed` whether its delta is in the database, durably,
     and only the checkpoint (d) and the manifest (e) are left. Once `stopped` it does nothing more, and answers nothing.
-    `now` tells the seconds since 1970.
+    `now` tells the seconds since 1970. `durations` are those of the carry-overs that went through, each from its last
+    start.
     """
 
     def __init__(
@@ -53,7 +55,8 @@ class CarryOver:
         self.stopped = False
         self.committed = False
         self.number = snapshot.tally.number
-        self.began = 0.0  # the last `start`
+        self.durations = Duration()
+        self._began = 0.0  # the last `start`
 
     def start(self, delta: Delta, number: int, ended: Done) -> None:
         """Carry over a delta that ends with the batch `number`, then call `ended`: with None; with StoreFullError or
@@ -62,7 +65,7 @@ class CarryOver:
         """
         self.committed = False
         self.number = number
-        self.began = self._now()
+        self._began = self._now()
         self._run(self._all(delta), ended)
 
     def resume(self, ended: Done) -> None:
@@ -98,6 +101,8 @@ class CarryOver:
 
     def _end(self, ended: Done, error: Exception | None) -> None:
         self.running = False
+        if error is None:
+            self.durations.add(max(0.0, self._now() - self._began))
         ended(error)
 
     def _all(self, delta: Delta) -> Iterator[Callable[[sqlite3.Connection], None]]:

@@ -112,5 +112,5 @@ def test_o6_1_evermq_reload_and_a_hangup_take_what_can_change(evermq: Callable[.
         assert "[logging] level: wants one of DEBUG, INFO, WARNING, ERROR" in result.stderr
         path.write_text('[logging]\nlevel = "WARNING"\n[listener]\nport = 0\n', "utf-8")
         daemon.process.send_signal(signal.SIGHUP)
-        while "setting changed: [logging] level" not in (line := stderr.readline()):
+        while "setting changed setting=[logging] level" not in (line := stderr.readline()):
             assert line
