@@ -12,8 +12,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker import MQError, QueueManager
+from broker.config import Config, QueueManagerConfig, TokensConfig
 from broker.http.served_manager import ManagerInProcess
 from broker.mqi import MQRC
+from tests.engine.security.issuer import AUDIENCE, ISSUER, key_set, token
 from tests.http.client import ask
 from tests.http.conftest import FREE, port_of, serving
 from tests.security.lines import hashed
@@ -220,6 +222,21 @@ async def test_users_see_what_they_may_display_and_nobody_else_anything(manager:
         assert (await ask(port, "/livez")).status == 200
 
 
+async def test_a_token_is_the_user_that_it_names(clock: VirtualClock, tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_bytes(key_set("ed-1"))
+    tokens = TokensConfig(issuer=ISSUER, audience=AUDIENCE, jwks=str(tmp_path / "keys.json"))
+    config = Config(queue_manager=QueueManagerConfig(name="QM1", data=None, defaults="mq"), tokens=tokens)
+    async with QueueManager.open(config, clock=clock) as manager:
+        await run(manager, f"DEFINE QLOCAL(Q)\nDEFINE QLOCAL(R)\n{USERS}")
+        async with serving(manager, listen=FREE, metrics="users") as server:
+            good, late = (f"Authorization: Bearer {token(sub='alice', exp=clock.time() + left)}" for left in (60, -120))
+            answer = await ask(port_of(server), "/metrics", good)
+            assert (answer.status, samples(answer.text, "evermq_queue_depth")) == (200, {"Q": 0})
+            assert (await ask(port_of(server), "/metrics", late)).status == 401
+            await clock.advance(200)  # with what the clocks of others may differ by
+            assert (await ask(port_of(server), "/metrics", good)).status == 401
+
+
 @pytest.mark.parametrize(
     "header",
     [
@@ -260,11 +277,11 @@ async def test_at_the_address_of_the_probes_figures_are_open_and_a_start_beyond_
     await run(manager, USERS)
     async with serving(manager, probes="0.0.0.0:0") as server:
         assert (await ask(port_of(server), "/metrics")).status == 200
-        assert "names of queues told to whoever reaches 0.0.0.0:0, by /metrics" in caplog.text
+        assert "names told address=0.0.0.0:0: whoever reaches it learns the names of queues" in caplog.text
     caplog.clear()
     for settings in ({"probes": FREE}, {"probes": "0.0.0.0:0", "probes_metrics": False}):
         async with serving(manager, **settings):
-            assert "names of queues" not in caplog.text
+            assert "names told" not in caplog.text
 
 
 async def test_no_password_stays_with_the_server(manager: QueueManager) -> None:
