@@ -10,6 +10,9 @@ import click
 
 from broker.cli.terminal.terminal import say
 
+WATCHDOG_SECONDS: Final = 30
+"""Who gives no sign of life for so long is killed: long enough for handlers that hold the event loop for seconds."""
+
 _UNIT: Final = """\
 # EverMQ as a service of systemd. {install}
 [Unit]
@@ -20,7 +23,7 @@ Wants=network-online.target
 [Service]
 Type=notify
 NotifyAccess=main
-WatchdogSec=30
+WatchdogSec={watchdog}
 ExecStart={command} run --config {config}
 ExecReload=/bin/kill -HUP $MAINPID
 Restart=on-failure
@@ -86,6 +89,7 @@ def unit(file: str | None, *, of_user: bool) -> None:
     steps += [f"{systemctl} daemon-reload", f"{systemctl} enable --now evermq"]
     say(
         _UNIT.format(
+            watchdog=WATCHDOG_SECONDS,
             install=f"To install it:\n#     {(chr(10) + '#     ').join(steps)}",
             command=_installed(),
             config=quoted(str(Path(file).absolute())) if file else "%E/evermq/broker.toml",

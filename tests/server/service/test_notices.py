@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from broker import QueueManager
+from broker.cli.service.unit import WATCHDOG_SECONDS
 from broker.server.service.notices import (
     EXTENSION_SECONDS,
     LOOK_SECONDS,
@@ -171,6 +173,32 @@ async def test_the_watchdog_is_notified_at_half_of_its_interval_while_no_check_f
         manager.failing = {}
         await clock.advance(4)
         assert "WATCHDOG=1" in systemd.told()
+
+
+class HeldClock(VirtualClock):
+    """A clock of a loop that can be held."""
+
+    def hold(self, seconds: float) -> None:
+        """Let time pass in which no timer fires."""
+        self._now += seconds
+
+
+@pytest.mark.parametrize("held_at", [14.5, 15.0, 29.0])
+async def test_o2_7_the_watchdog_comes_within_its_interval_though_the_loop_is_held_for_3_s(
+    systemd: ServiceManager, held_at: float
+) -> None:
+    interval = float(WATCHDOG_SECONDS)
+    clock = HeldClock()
+    with notices(systemd, clock, watchdog=interval) as made:
+        made.ready(cast("QueueManager", FakeManager()))
+        clock.call_later(held_at, lambda: clock.hold(3))
+        told = [0.0]
+        while clock.monotonic() < 60:
+            await clock.advance(0.5)
+            if "WATCHDOG=1" in systemd.told():
+                told.append(clock.monotonic())
+        late = max(after - before for before, after in pairwise(told))
+    assert interval / 2 < late <= interval / 2 + 3 < interval
 
 
 async def test_the_status_tells_what_it_holds_and_what_is_wrong(systemd: ServiceManager) -> None:
