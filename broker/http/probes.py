@@ -26,7 +26,7 @@ class Probes:
         self._was_ready = False
 
     async def live(self, request: Request) -> Response:
-        """/livez: 200 while nothing but a restart would help."""
+        """/livez: 503 where nothing but a restart would help."""
         return _answer(request, self._served.failing_checks(ready=False))
 
     async def ready(self, request: Request) -> Response:
