@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -91,12 +92,14 @@ def volumes() -> Iterator[Path]:
 
 def variables(volumes: Path) -> dict[str, str]:
     """The environment of the image, with its folders in the volumes."""
-    found = image_environment()
-    for place, folder in (("/var/lib/evermq", "data"), ("/tmp", "tmp"), ("/etc/evermq", "etc")):
-        found = {name: value.replace(place, str(volumes / folder)) for name, value in found.items()}
+    folders = {"/var/lib/evermq": "data", "/tmp": "tmp", "/etc/evermq": "etc"}
+
+    def placed(value: str) -> str:
+        return re.sub("|".join(folders), lambda found: str(volumes / folders[found[0]]), value)
+
     return {
         **{name: value for name, value in environment().items() if not name.startswith(("EVERMQ_", "COVERAGE"))},
-        **found,
+        **{name: placed(value) for name, value in image_environment().items()},
         "EVERMQ_LISTENER_PORT": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         "VOLUMES": str(volumes),
