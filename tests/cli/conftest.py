@@ -33,6 +33,16 @@ class RunningDaemon(NamedTuple):
     url: str
     log: list[str]
 
+    @property
+    def addresses(self) -> list[str]:
+        """All addresses on which it listens, as its ready line tells them."""
+        return self.log[-1].rpartition(" addresses=")[2].strip().split(",")
+
+
+def interruptible() -> None:
+    """Before a process begins: let SIGINT end it, though it may have been ignored since a shell in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def command(*words: str) -> list[str]:
     """The command line of a real process."""

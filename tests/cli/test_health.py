@@ -175,6 +175,6 @@ def test_a_daemon_with_http_is_alive_and_ready_also_with_tls(evermq: Callable[..
     settings: Any = '[listener]\nport = 0\n[http]\nlisten = "127.0.0.1:0"\ntls = true\n'
     file = configured(tmp_path, settings + '[tls]\ncertificate = "server.pem"\nkey = "server.key"\n')
     with running("--config", file, folder=tmp_path) as started:
-        url = started.log[-1].split("https://")[1].split()[0]
+        (url,) = (each for each in started.addresses if each.startswith("https://"))
         for word in ("--live", "--ready"):
-            assert evermq("health", word, "--url", f"https://{url}").output == "ok\n"
+            assert evermq("health", word, "--url", url).output == "ok\n"

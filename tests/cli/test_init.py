@@ -44,7 +44,7 @@ def test_init_makes_an_authority_and_programs_log_in_over_tls(
     assert tomllib.loads(text)["tls"]["certificate"] == "tls/server.pem"
     file.write_text(text.replace("1415", "0").replace("0.0.0.0", "127.0.0.1") + "[listener]\nport = 0\n", "utf-8")
     with running("--config", "broker.toml", folder=folder) as daemon:
-        secured = "mqs://localhost:" + daemon.log[-1].rpartition(":")[2].strip()
+        secured = "mqs://localhost:" + daemon.addresses[-1].rpartition(":")[2]
         monkeypatch.setenv("EVERMQ_CA", str(folder / "tls" / "ca.pem"))
 
         def run(user: str, *words: str) -> Result:

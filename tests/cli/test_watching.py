@@ -9,15 +9,16 @@ import signal
 import struct
 import subprocess
 import termios
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from broker.cli.terminal.screen import fitted
-from tests.cli.conftest import command, environment
+from tests.cli.conftest import command, environment, interruptible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from click.testing import Result
 
@@ -36,9 +37,20 @@ def test_a_screen_has_the_lines_that_there_is_room_for(text: str, columns: int, 
     assert fitted(text, columns, lines) == shown
 
 
+@contextmanager
+def watching(*words: str, **streams: Any) -> Iterator[subprocess.Popen[Any]]:
+    """A command that somebody at a terminal ends by Ctrl-C."""
+    variables = {name: value for name, value in environment().items() if name not in ("COLUMNS", "LINES")}
+    with subprocess.Popen(command(*words), env=variables, preexec_fn=interruptible, **streams) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def test_the_status_is_an_object_a_line_until_ctrl_c(daemon: RunningDaemon) -> None:
     words = ("status", "--json", "--watch", "0.1", "--url", daemon.url)
-    with subprocess.Popen(command(*words), stdout=subprocess.PIPE, text=True, env=environment()) as process:
+    with watching(*words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert [json.loads(process.stdout.readline())["name"] for _ in range(3)] == ["QM1"] * 3
         process.send_signal(signal.SIGINT)
@@ -53,9 +65,8 @@ def test_on_a_terminal_each_status_takes_the_place_of_the_one_before(
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 5, 30, 0, 0))
     words = ("status", "WATCHED", "--watch", "0.1", "--url", daemon.url)
-    variables = {name: value for name, value in environment().items() if name not in ("COLUMNS", "LINES")}
     try:
-        with subprocess.Popen(command(*words), stdout=theirs, env=variables) as process:
+        with watching(*words, stdout=theirs) as process:
             os.close(theirs)
             read = b""
             while read.count(b"\x1b[H\x1b[J") < 3:

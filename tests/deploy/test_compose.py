@@ -102,7 +102,7 @@ def test_the_services_work_together(tmp_path: Path, evermq: Callable[..., Result
     mounted.mkdir()
     shutil.copy(DEPLOY / "tasks.mqsc", mounted)
     with running("--config", str(file), folder=tmp_path) as daemon, ExitStack() as stack:
-        port = daemon.log[-1].rpartition(":")[2].strip()
+        port = daemon.addresses[-1].rpartition(":")[2]
         variables = {name: here(value) for name, value in SERVICES["worker"]["environment"].items()}
         variables["EVERMQ_URL"] = variables["EVERMQ_URL"].replace("evermq:1415", f"localhost:{port}")
         for _ in range(SERVICES["worker"]["deploy"]["replicas"]):

@@ -71,7 +71,7 @@ async def test_o2_2_while_services_begin_it_is_starting(config: Config, caplog: 
 
     @asynccontextmanager
     async def service(manager: QueueManager) -> AsyncIterator[None]:
-        (found,) = [each for each in caplog.messages if each.startswith("http listening addresses=")]
+        (found,) = [each for each in caplog.messages if each.startswith("HTTP listening addresses=")]
         port = int(found.rpartition(":")[2])
         seen.append([await ask(port, path) for path in ("/livez", "/readyz", "/startupz", "/metrics")])
         yield
