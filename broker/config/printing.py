@@ -1,15 +1,44 @@
-"""Settings as text: a value as TOML writes it, and without the passwords that are in it."""
+"""Settings as text: as TOML writes them, without the passwords that are in them."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from broker.config.sections import SECTIONS, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from broker.config.loading import LoadedConfig
 
 MASK: Final = "***"
 
 _GROUPED_FROM: Final = 10_000
 """Whole numbers from here on are written with underscores."""
+
+_SECRET: Final = re.compile("password|passfile|secret|key", re.IGNORECASE)
+
+
+def printed(loaded: LoadedConfig, *, defaults: bool) -> Iterator[str]:
+    """Yield the lines of a file that says the same, each with its origin behind it; with `defaults` all keys."""
+    first = True
+    for section in SECTIONS:
+        values = getattr(loaded.config, section)
+        rows = [
+            (f"{key} = {toml(getattr(values, key))}", loaded.origins.get((section, key), "default"))
+            for key in settings(section)
+            if defaults or (section, key) in loaded.origins
+        ]
+        if rows:
+            yield f"[{section}]" if first else f"\n[{section}]"
+            first = False
+        width = max((len(text) for text, _ in rows), default=0)
+        for text, origin in rows:
+            yield f"{text.ljust(width)}  # {origin}"
 
 
 def toml(value: object) -> str:
@@ -32,7 +61,7 @@ def toml(value: object) -> str:
 
 
 def without_password(text: str) -> str:
-    """Return a text with `***` for the password of an address: before the host, or a parameter of its query."""
+    """Return a text with `***` for the password of an address: before the host, or in a parameter of its query."""
     scheme, separator, rest = text.partition("://")
     if not separator:
         return text
@@ -45,4 +74,4 @@ def without_password(text: str) -> str:
 
 def _without_value(parameter: str) -> str:
     name, equals, _ = parameter.partition("=")
-    return f"{name}={MASK}" if equals and name.lower().endswith("password") else parameter
+    return f"{name}={MASK}" if equals and _SECRET.search(unquote(name)) else parameter

@@ -2,7 +2,6 @@
 
 command         the command, and the parts of a bundle in their order
 bundle          the file: parts with names, each made or with the reason why it is not there
-configuration   the configuration, without what is secret
 manager         what the queue manager tells: status, objects, explanations, its log
 machine         versions, the kernel, the file system of the data, the limits of the process
 """

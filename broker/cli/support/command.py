@@ -17,13 +17,13 @@ from broker.cli.conversation import connected, run, with_url
 from broker.cli.program import DONE, SOME_FAILED, CannotRunError
 from broker.cli.support import machine, manager
 from broker.cli.support.bundle import Bundle
-from broker.cli.support.configuration import without_secrets
 from broker.cli.terminal.terminal import say, warn
-from broker.config import load
+from broker.config import load_with_origins
+from broker.config.printing import printed
 from broker.storage.store import StoreUnusableError
 
 if TYPE_CHECKING:
-    from broker.config import Config
+    from broker.config import LoadedConfig
 
 
 @click.command()
@@ -42,19 +42,19 @@ def support(file: Path, *, configuration: str | None, url: str) -> int:
     """
     if file.exists():
         raise CannotRunError(f"{file} is there already")
-    config = load(Path(configuration)) if configuration else None
-    data = None if config is None else config.queue_manager.data
+    loaded = load_with_origins(Path(configuration)) if configuration else None
+    data = None if loaded is None else loaded.config.queue_manager.data
     bundle = Bundle()
     bundle.add("versions.txt", f"evermq {broker.__version__}\n{machine.versions()}")
     bundle.make("kernel.txt", machine.kernel)
     _ask(bundle, url, data)
-    if config is not None:
-        bundle.add("broker.toml", without_secrets(config))
+    if loaded is not None:
+        bundle.add("broker.toml", "".join(f"{line}\n" for line in printed(loaded, defaults=True)))
     if data is not None:
         bundle.make("file_system.txt", partial(machine.file_system, data))
     bundle.make("limits.txt", partial(machine.limits, data))
     try:
-        bundle.write(file, _folder(config))
+        bundle.write(file, _folder(loaded))
     except OSError as error:
         raise CannotRunError(f"{file}: {error.strerror}") from error
     say(f"{file}: {', '.join(sorted(bundle.parts))}")
@@ -88,6 +88,6 @@ def _verified(data: Path) -> str:
         raise ValueError(str(error)) from error
 
 
-def _folder(config: Config | None) -> str:
-    name = "evermq" if config is None else config.queue_manager.name
+def _folder(loaded: LoadedConfig | None) -> str:
+    name = "evermq" if loaded is None else loaded.config.queue_manager.name
     return f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"

@@ -73,7 +73,13 @@ def test_a_configuration_that_cannot_be_used_is_not_printed(evermq: Callable[...
         ("postgresql://host/db", "postgresql://host/db"),
         ("postgresql://me@host/db", "postgresql://me@host/db"),
         ("postgresql://me:p@ss:word@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:a:b%40c@host/db", "postgresql://me:***@host/db"),
         ("postgresql://host/db?password=canary", "postgresql://host/db?password=***"),
+        ("postgresql://host/db?pass%77ord=canary", "postgresql://host/db?pass%77ord=***"),
+        (
+            "postgresql://db/mq?user=me&sslpassword=x&passfile=/p",
+            "postgresql://db/mq?user=me&sslpassword=***&passfile=***",
+        ),
         ("https://me:canary@login.example.com/keys", "https://me:***@login.example.com/keys"),
         ("any text: with a colon @ a place", "any text: with a colon @ a place"),
     ],
