@@ -5,10 +5,10 @@ from __future__ import annotations
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from broker.core.queues.counts.oldest_age import oldest_age
 from broker.core.queues.unit import STATE_NAMES
 from broker.core.security.rights import Right
 from broker.engine.claims.holdings import consumer_figures, handler_figures, unit_figures
-from broker.engine.figures.queue_families import oldest_age
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping

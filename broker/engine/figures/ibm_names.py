@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from broker.core.queues.counts.oldest_age import oldest_age
 from broker.engine.figures.families import Section, Thing, gauge
-from broker.engine.figures.queue_families import oldest_age
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.core.message.put_time import put_at
+from broker.core.queues.counts.oldest_age import oldest_age
 from broker.engine.figures.families import Section, Thing, by_reason, counter, counter_by, gauge, histogram
 
 if TYPE_CHECKING:
@@ -18,23 +18,6 @@ def _queues(scrape: Scrape) -> Iterator[Thing[LocalQueue]]:
     for queue in scrape.queues:
         if not queue.deleted:
             yield Thing((queue.name,), queue)
-
-
-def oldest_age(queue: LocalQueue, now: float) -> float | None:
-    """Return the seconds since the put of the oldest message that a get can be given, by its PutDate and PutTime; 0
-    where there is none, None where it has no time or is elsewhere.
-    """
-    if queue.shared:
-        return None
-    shelf = queue.shelf
-    first = shelf.first()
-    if first is None:
-        return 0
-    oldest = first
-    if len(queue.depths) - queue.depths.count(0) > 1:  # other priorities have messages too
-        oldest = next(shelf.by_arrival(0, first.place), first)
-    put = put_at(oldest.packed_md)
-    return max(0.0, round(now - put, 3)) if put else None
 
 
 def _since(then: float, now: float) -> float | None:
