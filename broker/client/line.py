@@ -144,6 +144,11 @@ class Line(asyncio.Protocol):
             self._transport.close()
         self.lose(MQRC.CONNECTION_BROKEN, "the last connection on it has ended")
 
+    def _hang_up(self) -> None:
+        """Close the socket: nothing that was said is under way any more."""
+        if self._transport is not None and not self._transport.is_closing():  # asyncio's with TLS is not closed twice
+            self._transport.close()
+
     def lose(self, reason: int, why: str) -> None:
         """The line is gone: its calls end, and whoever waits for its handshake hears of this reason."""
         if self.broken:
@@ -179,8 +184,7 @@ class Line(asyncio.Protocol):
 
     def _refused(self, frame: Frame) -> None:
         refused = frames.refused(frame)
-        assert self._transport is not None
-        self._transport.close()
+        self._hang_up()
         self.lose(refused.reason, refused.text)
 
     def _no_handshake(self) -> None:
@@ -302,6 +306,7 @@ class Line(asyncio.Protocol):
         self.full = False
         if not self._ports and not self.broken:
             self._close()
+            self._hang_up()
 
     def leave(self, port: RemotePort) -> None:
         """Nobody waits for the answer to this conversation's DISCONNECT: if it is the last one, nor does the line."""

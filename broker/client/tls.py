@@ -92,6 +92,12 @@ class SecuredLine(Line):
         else:
             self.lose(MQRC.SSL_INITIALIZATION_ERROR, words(exc))
 
+    def _hang_up(self) -> None:
+        """Say goodbye, and do not wait for that of the other end: the event loop may be closed before it comes."""
+        super()._hang_up()
+        if self._transport is not None:
+            self.loop.call_soon(self._transport.abort)
+
 
 _UNTRUSTED: Final = frozenset((18, 19, 20, 21))  # X509_V_ERR: self-signed, or its issuer is not among those trusted
 _NO_TLS: Final = "it speaks neither TLS 1.2 nor 1.3: perhaps it is a port for mq://"

@@ -18,6 +18,7 @@ from broker import TLS, MQError, connect
 from broker.mqi import MQOO, MQRC
 from broker.server.session import Session
 from tests.client.gate import Gate, HastyClock
+from tests.server.proxy import Proxy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -95,6 +96,21 @@ async def test_a_client_trusts_what_ca_trusts_and_calls_go_over_tls(
         message = await queue.get()
         assert message is not None
         assert message.data == body
+
+
+@VERSIONS
+async def test_a_connection_that_has_ended_waits_for_no_goodbye_with_which_its_loop_could_not_be_closed(
+    version: ssl.TLSVersion, server: Server, pki: Pki
+) -> None:
+    async with (
+        listening(server, pki.context("127.0.0.1", version=version)) as place,
+        Proxy(place) as proxy,
+    ):
+        async with connect(f"mqs://{proxy.address}/QM1", tls=TLS(ca=pki.ca)) as connection:
+            await connection.put1("Q", b"x")
+            proxy.deafen()  # it hears DISCONNECT, and not that TLS is to end
+        async with asyncio.timeout(10):
+            await proxy.hung_up()
 
 
 @pytest.mark.parametrize("source", ["argument", "url", "environment"])

@@ -45,6 +45,17 @@ class Proxy:
         for half in self._halves:
             half.cut()
 
+    def deafen(self) -> None:
+        """Pass on one more piece of what clients say, and nothing behind it."""
+        for half in self._halves:
+            half.pieces = 1 if half.way == "up" else None
+
+    async def hung_up(self) -> None:
+        """Return when all clients have closed their sockets."""
+        for half in self._halves:
+            if half.way == "up":
+                await half.lost.wait()
+
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._accept, "127.0.0.1", 0)
@@ -79,6 +90,8 @@ class _Half(asyncio.Protocol):
         self._proxy = proxy
         self.way = way
         self.budget = budget
+        self.pieces: int | None = None  # that are still passed on, if not all
+        self.lost = asyncio.Event()
         self._waiting = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -97,12 +110,17 @@ class _Half(asyncio.Protocol):
             self.budget -= len(data)
         else:
             over = False
+        if self.pieces is not None and data:
+            if not self.pieces:
+                return
+            self.pieces -= 1
         self._proxy.passed[self.way] += len(data)
         self.other.transport.write(data)
         if over:
             self._proxy.cut()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.lost.set()
         if self.other.transport is not None:
             self.other.transport.close()
 
