@@ -116,7 +116,8 @@ def test_the_services_work_together(tmp_path: Path, evermq: Callable[..., Result
         with pytest.MonkeyPatch.context() as patch:
             for name, value in variables.items():
                 patch.setenv(name, value)
-            assert evermq("put", "DEV.TASKS", "one").exit_code == 0
+            put = evermq("put", "DEV.TASKS", "one")
+            assert put.exit_code == 0, put.stderr
             assert evermq("get", "DEV.TASKS.DONE", "--wait", "20").stdout == "done: one\n"
 
 

@@ -103,8 +103,8 @@ class Daemon:
 
     async def ready(self) -> None:
         """Return when it can be connected to."""
-        line = await self.logged(" ready on ")
-        self.url = f"mq://{line.partition(' ready on ')[2].partition(chr(34))[0]}"
+        addresses = (await self.logged(" ready on ")).partition(" ready on ")[2].partition('"')[0]
+        self.url = f"mq://{addresses.split()[-1]}"
 
     async def start(self) -> None:
         """Start it, and return when it is ready."""
