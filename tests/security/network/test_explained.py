@@ -51,5 +51,6 @@ async def test_x9_1_the_lines_of_explain_let_a_user_of_another_host_in_and_outli
             assert "not " not in said.splitlines()[-1]
         code, said = await at.evermq(elsewhere, "bob", "put", "Q", "x")
         assert code == 0, said
-        line = "connected user=bob application=evermq channel=EVERMQ.SVRCONN peer=192.0.2.7 proof=password\n"
-        assert at.daemon.log[-1].endswith(line)
+        line = at.daemon.log[-1]
+        assert " event=connected " in line
+        assert line.endswith(" user=bob application=evermq channel=EVERMQ.SVRCONN peer=192.0.2.7 proof=password\n")
