@@ -4,10 +4,13 @@ the report, which sees what must not be.
 
 from __future__ import annotations
 
+import logging
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
+from broker.cli.terminal.logs import TextLines
 from tests.security.attack.honest import Handled, Ledger, LoggedIn
 from tests.security.attack.report import QUIET, Phase, Report
 from tests.security.attack.run import ATTACKS, TOGETHER, Chosen, run
@@ -64,7 +67,11 @@ def report(
 
 
 def lines(text: str, count: int, second: int = 7) -> list[str]:
-    return [f"2026-11-21T10:00:{second:02}.{number:03}Z INFO broker.server {text}\n" for number in range(count)]
+    """Lines of the log of a daemon."""
+    record = logging.LogRecord("broker.server", logging.INFO, "", 0, text, (), None)
+    vars(record)["event"] = text.partition(" ")[0]
+    record.created = datetime(2026, 11, 21, 10, 0, second, tzinfo=UTC).timestamp()
+    return [f"{TextLines().format(record)}\n"] * count
 
 
 def test_times_are_those_of_the_quiet_beside_them() -> None:

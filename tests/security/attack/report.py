@@ -28,7 +28,9 @@ _SETTLING_SECONDS: Final = 0.5
 """A message or login that begins so shortly behind an attack counts for neither."""
 
 _SHOWN: Final = 20
-_LINE: Final = re.compile(r"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z [A-Z]+ \S+ (?P<text>.*)")
+_LINE: Final = re.compile(
+    r"time=(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z level=\S+ logger=\S+ event=(?P<event>\S+) (?P<text>.*)"
+)
 _PEER: Final = re.compile(r" peer=([\d.]+)")  # the hosts of an attack have addresses of IPv4
 _USER: Final = re.compile(r" user=(\S+)")
 
@@ -90,7 +92,7 @@ class Report:
         """
         counted: Counter[tuple[str, str]] = Counter()
         for found in filter(None, map(_LINE.match, self.log)):
-            if found["text"].startswith("security_changed"):
+            if found["event"] == "security_changed":
                 continue
             origin = _PEER.search(found["text"])
             user = _USER.search(found["text"])
