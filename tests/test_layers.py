@@ -56,7 +56,6 @@ MAY_IMPORT = {
         "engine",
         "http",
         "interface",
-        "log_rate",
         "loop_watch",
         "mqi",
         "secret_files",

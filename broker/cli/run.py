@@ -95,7 +95,7 @@ def _warn_of_password(dsn: str, file: str | None) -> None:
 
 
 def log_follower(recent: RecentLog) -> Preparation:
-    """What sets up the log anew when the configuration is reloaded. The lines in memory stay."""
+    """Return the follower that sets up the log anew at a reload. The lines in memory stay."""
 
     async def prepare(config: Config) -> Callable[[], None]:
         def take() -> None:

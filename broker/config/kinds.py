@@ -28,6 +28,15 @@ class Kind(Protocol):
         """The value as the program uses it; ValueError where it is not accepted."""
 
 
+class TextKind:
+    """A kind of text, which the environment has as it is."""
+
+    __slots__ = ()
+
+    def read(self, text: str) -> object:
+        return text
+
+
 @dataclass(frozen=True, slots=True)
 class Whole:
     """A whole number within bounds."""
@@ -86,7 +95,7 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(TextKind):
     """One of a few words."""
 
     words: tuple[str, ...]
@@ -95,9 +104,6 @@ class Choice:
     def expected(self) -> str:
         return f"one of {', '.join(self.words)}"
 
-    def read(self, text: str) -> object:
-        return text
-
     def check(self, value: object, folder: Path) -> object:
         if value not in self.words:
             raise ValueError(self.expected)
@@ -105,13 +111,10 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectName:
+class ObjectName(TextKind):
     """The name of an MQ object."""
 
     expected: str = "1 to 48 characters from A-Z a-z 0-9 . / _ %"
-
-    def read(self, text: str) -> object:
-        return text
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, str) or not is_name(value):
@@ -120,7 +123,7 @@ class ObjectName:
 
 
 @dataclass(frozen=True, slots=True)
-class SharingGroupName:
+class SharingGroupName(TextKind):
     """The name of a queue-sharing group, or nothing."""
 
     expected: str = "the name of a queue-sharing group (one to four of A-Z and 0-9, a letter first), or nothing"
@@ -130,12 +133,9 @@ class SharingGroupName:
             raise ValueError(self.expected)
         return value
 
-    def read(self, text: str) -> object:
-        return text
-
 
 @dataclass(frozen=True, slots=True)
-class DatabaseAddress:
+class DatabaseAddress(TextKind):
     """The address of a PostgreSQL database, or nothing."""
 
     expected: str = "the address of a PostgreSQL database (postgresql://user@host:5432/database), or nothing"
@@ -151,18 +151,12 @@ class DatabaseAddress:
         before, _, query = address.partition("?")
         return ":" in before.partition("://")[2].rpartition("@")[0] or "password" in dict(parse_qsl(query))
 
-    def read(self, text: str) -> object:
-        return text
-
 
 @dataclass(frozen=True, slots=True)
-class AnyText:
+class AnyText(TextKind):
     """Any text."""
 
     expected: str = "text"
-
-    def read(self, text: str) -> object:
-        return text
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, str):
@@ -171,13 +165,10 @@ class AnyText:
 
 
 @dataclass(frozen=True, slots=True)
-class HostName:
+class HostName(TextKind):
     """The address or name of a host; an empty text means none."""
 
     expected: str = 'an address or the name of a host, or "" for none'
-
-    def read(self, text: str) -> object:
-        return text
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, str) or not re.fullmatch(r"[\w.:%-]*", value):
@@ -186,13 +177,10 @@ class HostName:
 
 
 @dataclass(frozen=True, slots=True)
-class LoopbackHost:
+class LoopbackHost(TextKind):
     """An address that no other machine can reach: a listener without TLS would show passwords to a network."""
 
     expected: str = "a loopback address: 127.0.0.1, ::1 or localhost"
-
-    def read(self, text: str) -> object:
-        return text
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, str) or not is_loopback(value):
@@ -209,13 +197,10 @@ def is_loopback(host: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class SocketAddress:
+class SocketAddress(TextKind):
     """The host and the port of a socket to listen on; an empty text means none."""
 
     expected: str = 'HOST:PORT, such as 127.0.0.1:9480 or [::1]:9480, or "" for none'
-
-    def read(self, text: str) -> object:
-        return text
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, str):
@@ -239,7 +224,7 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class FilePath:
+class FilePath(TextKind):
     """A path, relative to the folder of the configuration file. Where it is optional, an empty text means none."""
 
     optional: bool = False
@@ -247,9 +232,6 @@ class FilePath:
     @property
     def expected(self) -> str:
         return 'a path, or "" for none' if self.optional else "a path"
-
-    def read(self, text: str) -> object:
-        return text
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, str) or "\0" in value or not (value or self.optional):
@@ -271,13 +253,10 @@ class SecretFile(FilePath):
 
 
 @dataclass(frozen=True, slots=True)
-class FileMode:
+class FileMode(TextKind):
     """The mode of a file, as `chmod` takes it: who may read and write it."""
 
     expected: str = 'octal digits in quotes, such as "0660"'
-
-    def read(self, text: str) -> object:
-        return text
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, str) or not re.fullmatch(r"0?[0-7]{3}", value):
@@ -286,13 +265,10 @@ class FileMode:
 
 
 @dataclass(frozen=True, slots=True)
-class UserName:
+class UserName(TextKind):
     """The name of a user; an empty text means none."""
 
     expected: str = 'the name of a user in quotes: 1 to 12 characters from A-Z a-z 0-9 . _ -, or "" for none'
-
-    def read(self, text: str) -> object:
-        return text
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9._-]{0,12}", value):
@@ -301,13 +277,10 @@ class UserName:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupName:
+class GroupName(TextKind):
     """The name or number of a group of the operating system; an empty text means none."""
 
     expected: str = 'the name or number of a group in quotes, or "" for none'
-
-    def read(self, text: str) -> object:
-        return text
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, str) or not re.fullmatch(r"[^\s:\0]*", value):
@@ -335,13 +308,10 @@ class Several:
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleName:
+class ModuleName(TextKind):
     """The dotted name of a Python module."""
 
     expected: str = "the dotted name of a module"
-
-    def read(self, text: str) -> object:
-        return text
 
     def check(self, value: object, folder: Path) -> object:
         if not isinstance(value, str) or not all(part.isidentifier() for part in value.split(".")):

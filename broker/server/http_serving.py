@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 import anyio
 
 from broker.commands.requests import RefreshSecurityRequest
-from broker.log_rate import LogRate
 from broker.server.errors import StartError
 from broker.server.security.entry_policy import EntryPolicy
 
@@ -124,23 +123,18 @@ async def serve_remote(config: Config, clock: Clock, url: str, callers_url: str)
     served = ManagerAtUrl(url, callers_url, clock)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(served.run)
-        async with HttpServer(served, config, clock, EntryPolicy(), LoggedLines(clock), tasks.start_soon) as server:
+        async with HttpServer(served, config, clock, EntryPolicy(), LoggedLines(), tasks.start_soon) as server:
             server.started()
             yield server.addresses
         tasks.cancel_scope.cancel()
 
 
 class LoggedLines:
-    """Logs lines that come to nothing, of an address ten a second."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._rate = LogRate()
+    """Logs lines that come to nothing. The log of the process counts a flood of them."""
 
     def line_refused(self, address: str, why: str) -> None:
         """A line was ended before anybody had come in on it."""
-        if self._rate.allows(address, self._clock.monotonic()):
-            logger.info("connection_refused peer=%s: %s", address, why)
+        logger.info("connection_refused peer=%s: %s", address, why)
 
     def handshake_failed(self, address: str, why: str) -> None:
         """A handshake with TLS came to nothing."""

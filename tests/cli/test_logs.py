@@ -19,6 +19,7 @@ from broker.cli.terminal.logs import JsonLines, TextLines
 from broker.cli.terminal.recent_log import RecentLog
 from broker.config import LoggingConfig
 from broker.interface.answers import LogPiece
+from tests.cli.controls import CONTROLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,24 +119,7 @@ def test_whatever_a_client_sent_an_event_is_one_line_whose_fields_are_the_same_i
     assert read(line) == expected
 
 
-CONTROLS = [
-    "\x00",
-    "\n",
-    "\r",
-    "\x1b",
-    "\x7f",
-    "\x85",
-    "\x9b",
-    "\u2028",
-    "\u2029",
-    "\u202e",
-    "\u2066",
-    "\ufeff",
-    "\udc80",
-]
-
-
-@pytest.mark.parametrize("control", CONTROLS, ids=ascii)
+@pytest.mark.parametrize("control", ["\n", *CONTROLS], ids=ascii)
 def test_what_a_client_chose_is_one_harmless_line_of_the_log(control: str) -> None:
     chosen = f"good{control}time=2026-11-21T10:00:00.123Z level=ERROR logger=broker.engine forged"
     made = record("line refused peer=%s", chosen, exc_info=(ValueError, ValueError(chosen), None))

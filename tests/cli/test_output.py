@@ -17,6 +17,7 @@ from broker.mqi import MQENC, MessageDescriptor
 from broker.mqi.layouts.layouts import MQDLH, MQTM, MQXQH
 from broker.mqi.layouts.packing import pack_md
 from broker.mqi.layouts.rfh2 import MQRFH2
+from tests.cli.controls import CONTROLS
 
 
 def message(data: bytes, **fields: Any) -> Message:
@@ -271,22 +272,6 @@ def test_no_line_of_the_status_is_wider_than_a_page_however_long_a_name() -> Non
     assert lines[-3].split()[0] == "SHORT"
     assert lines[-2] == "L" * 48
     assert lines[-1].split() == lines[-3].split()[1:]
-
-
-CONTROLS = [
-    "\x00",
-    "\r",
-    "\x1b",
-    "\x7f",
-    "\x85",
-    "\x9b",
-    "\u2028",
-    "\u2029",
-    "\u202e",
-    "\u2066",
-    "\ufeff",
-    "\udc80",
-]
 
 
 @pytest.mark.parametrize("control", CONTROLS, ids=ascii)

@@ -11,7 +11,9 @@ import click
 from broker.cli.terminal.terminal import say
 
 WATCHDOG_SECONDS: Final = 30
-"""Who gives no sign of life for so long is killed: long enough for handlers that hold the event loop for seconds."""
+"""A daemon that gives no sign of life for so long is killed: handlers that hold the event loop for seconds do not end
+it.
+"""
 
 _UNIT: Final = """\
 # EverMQ as a service of systemd. {install}

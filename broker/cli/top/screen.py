@@ -182,7 +182,7 @@ class Top(App[None]):
 
 
 class Explained(ModalScreen[None]):
-    """What is to be told of a queue, until a key is pressed."""
+    """The findings about a queue, until a key is pressed."""
 
     CSS = "Explained { align: center middle; } #text { width: 90%; height: 80%; border: solid $accent; padding: 0 1; }"
     BINDINGS: ClassVar[list[BindingType]] = [("escape,e,q", "dismiss", "Back")]

@@ -99,7 +99,7 @@ def _queue(rates: Rates, queue: Mapping[str, Any]) -> list[str]:
 
 
 def _flow(rates: Rates, queue: Mapping[str, Any]) -> float:
-    """What comes and goes a second; how the depth changes where that is not counted."""
+    """Return the messages that come and go in a second; the change of the depth where they are not counted."""
     if "puts" in queue:
         return rates.of_queue(queue, "puts") + rates.of_queue(queue, "gets")
     return abs(rates.of_queue(queue, "depth"))

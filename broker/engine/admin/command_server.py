@@ -70,7 +70,7 @@ class CommandServer:
         self.security = SecurityCommands(context.core.objects, catalog)
         self.script_bytes = script_bytes
         self.reload: Reload | None = None
-        """What REFRESH CONFIG does, where a daemon runs the queue manager."""
+        """REFRESH CONFIG is done by this, where a daemon runs the queue manager."""
 
     def check(self, text: str, hconn: Hconn) -> None:
         """Raises NOT_AUTHORIZED (2035) for a connection whose user may run no commands at all, DATA_LENGTH_ERROR (2010)

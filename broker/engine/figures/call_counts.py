@@ -42,7 +42,7 @@ class CallCounts:
         self.errors[reason] = self.errors.get(reason, 0) + 1
 
     def not_written(self, error: Exception) -> None:
-        """What a call has done could not be made durable."""
+        """The changes of a call could not be made durable."""
         self.failed(MQRC.STORAGE_MEDIUM_FULL if isinstance(error, StoreFullError) else MQRC.CONNECTION_BROKEN)
 
     def command(self, verb: str) -> None:

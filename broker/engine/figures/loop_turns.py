@@ -1,4 +1,4 @@
-"""How long the turns of the event loop are, measured once a second.
+"""The lengths of turns of the event loop, measured once a second.
 
 Nothing is measured before the first scrape: who takes no figures pays for no timer.
 """

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -61,7 +62,7 @@ class LineLog(Protocol):
         """A handshake with TLS came to nothing."""
 
 
-class Acceptor:
+class Acceptor(ABC):
     """Accepts clients while `run` runs. What a line becomes is the matter of a subclass, in `_admit`.
 
     `admission` says who may come, `log` is told who may not, `certificates` are those of the sockets with TLS.
@@ -144,9 +145,9 @@ class Acceptor:
         else:
             self._admit(accepted, address, tls=tls)
 
+    @abstractmethod
     def _admit(self, accepted: socket.socket, address: str, *, tls: bool) -> None:
         """Begin a line: at once, or as one that enters, and is given a seat."""
-        raise NotImplementedError
 
     def _seat(self, entering: EnteringLine, accepted: socket.socket) -> None:
         line = LineSecurity(address=entering.address)

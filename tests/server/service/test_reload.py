@@ -76,11 +76,12 @@ def another(setting: Setting, folder: Path) -> object:
             path.chmod(0o600)
             return path
         case kind:
-            return {
+            texts: dict[type[Any], str] = {
                 ObjectName: "QM2", SharingGroupName: "QSG2", AnyText: "another", HostName: "127.0.0.2",
                 LoopbackHost: "127.0.0.2", FileMode: "0660", UserName: "bob", GroupName: "staff", ModuleName: "another",
                 SocketAddress: "127.0.0.1:9480", DatabaseAddress: f"postgresql://me:{CANARY}@host/database",
-            }[type(kind)]  # fmt: skip
+            }  # fmt: skip
+            return texts[type(kind)]
 
 
 ACTS: Final[dict[str, Callable[[QueueManager], object]]] = {

@@ -1,1 +1,1 @@
-"""What happens to a queue, counted from the start of the queue manager on: the counts never fall."""
+"""The counts of what happens to a queue, from the start of the queue manager on: the counts never fall."""
