@@ -261,3 +261,12 @@ async def test_q_quits() -> None:
         await pilot.press("q")
         await pilot.pause()
         assert (top.error, top.is_running) == (None, False)
+
+
+async def test_an_answer_that_comes_after_somebody_has_quit_is_shown_nowhere() -> None:
+    async with topped() as (top, pilot, connection, _):
+        await pilot.press("q")
+        await pilot.pause()
+        await top._shutdown()  # the tables have gone
+        await top._take_status()
+        assert not connection.port.broken

@@ -143,8 +143,9 @@ class Top(App[None]):
             return
         finally:
             self._looking = False
-        self._rates = Rates(None if self._rates is None else self._rates.now, look)
-        self._show()
+        if self.is_running:  # somebody may have quit meanwhile
+            self._rates = Rates(None if self._rates is None else self._rates.now, look)
+            self._show()
 
     def _show(self) -> None:
         """Write all tables; the cursor stays with its queue."""
