@@ -90,6 +90,7 @@ class Traffic:
         self._sequence = 0
         self._handling = Random(random.getstate()[1][0])  # of its own: what is put and got is as ever
         self._stepping = Random(random.getstate()[1][1])
+        self._steps = self._stepping.random() < 0.5  # whether handlers finish any
         self._released: list[MessageRow] = []  # that are not persistent, and may be claimed again
 
     def batch(self, state: State, *, grows: bool = True, large: bool = False) -> Rows:
@@ -97,7 +98,7 @@ class Traffic:
         rows = self._batch(state, grows=grows, large=large)
         if self._claims:
             self._handle(rows, state)
-            self._step(rows, state, grows=grows)
+            self._step(rows, state, grows=grows and self._steps)
         return rows
 
     def _step(self, rows: Rows, state: State, *, grows: bool) -> None:
