@@ -24,11 +24,6 @@ STEP_SUFFIX_MAX: Final = 5
 _SUFFIX: Final = re.compile(r"#[0-9]{1,4}\Z")
 
 
-def is_numbered(name: str) -> bool:
-    """True if a name ends as that of a step that came again: `charge#2`."""
-    return _SUFFIX.search(name) is not None
-
-
 def fits(name: str) -> bool:
     """True for the name of a step: 1 to 100 characters, and `#2` and the like behind them for one that came again."""
     return 0 < len(_SUFFIX.sub("", name)) <= STEP_NAME_MAX
@@ -39,13 +34,15 @@ def size_of(name: str, value: bytes) -> int:
     return len(name.encode()) + len(value)
 
 
-def check_name(name: str) -> None:
-    """Raise ValueError for what is no name of a step."""
+def check_step_name(name: str, *, numbered: bool = True) -> None:
+    """Raise ValueError for what is no name of a step; where it may not be `numbered`, for `charge#2` too."""
+    if not numbered and _SUFFIX.search(name):
+        raise ValueError(f"step {name!r}: so ends the name of a step that is called again; choose another one")
     if not fits(name):
         raise ValueError(f"a step has a name of 1 to {STEP_NAME_MAX} characters, not of {len(name)}")
 
 
-def check_value(name: str, value: bytes) -> None:
+def check_step_value(name: str, value: bytes) -> None:
     """Raise ValueError for a value that is too long to be kept."""
     if len(value) > STEP_BYTES:
         raise ValueError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.core.message.stepped import with_room
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.mqi.step_fields import check_name
+from broker.mqi.step_fields import check_step_name
 
 if TYPE_CHECKING:
     from broker.core.deliveries.delivery import Delivery
@@ -40,7 +40,7 @@ def begin(manager: Manager, delivery: Delivery, name: str, value: bytes) -> Fini
     if delivery.service.options.groups or len(delivery.parts or delivery.entries) > 1:
         raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, f"a delivery of {q_name} with more than one message has no steps")
     try:
-        check_name(name)
+        check_step_name(name)
     except ValueError as error:
         raise MQError(MQRC.OPTIONS_ERROR, str(error)) from None
     entry = delivery.entries[0]

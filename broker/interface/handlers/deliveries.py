@@ -16,7 +16,7 @@ from broker.interface.port import answer
 from broker.mqi.delivery_fields import FAILURES_MAX, NO_FAILURE, SETTLE_MAX, check_feedback
 from broker.mqi.errors import MQError
 from broker.mqi.layouts.layouts import MQTMC2
-from broker.mqi.step_fields import check_name, check_value
+from broker.mqi.step_fields import check_step_name, check_step_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -138,8 +138,8 @@ class Deliveries:
         a step that is kept, DATA_LENGTH_ERROR (2010) and RESOURCE_PROBLEM (2102) where there is no more room for them
         with the message, and with all, STORAGE_MEDIUM_FULL (2192).
         """
-        check_name(name)
-        check_value(name, value)
+        check_step_name(name)
+        check_step_value(name, value)
         await answer(self._port.step(delivery.id, name, value))
 
     async def connect(self, delivery: Delivered, appl_name: str = "") -> Connection:
