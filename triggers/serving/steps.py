@@ -51,7 +51,9 @@ def step(
     if portal is not None and run is not None:
         return _done_here(run, portal, name, function, args, kwargs)
     steps = AttemptSteps.of(run)
-    return Watched(attempt.get(), steps.step(steps.begin(name), partial(function, *args, **kwargs), function), caller)
+    made: Any = steps.step(steps.begin(name), partial(function, *args, **kwargs), function)
+    made.__qualname__ = "Attempt.step"
+    return Watched(attempt.get(), made, caller)
 
 
 def blocking_step(
