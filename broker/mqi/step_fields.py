@@ -1,4 +1,4 @@
-"""The words about steps: what a handler has finished for a message (`docs/rules/transactions.md`, Steps)."""
+"""The words about steps: what a handler has finished for a message (transactions rules 7.1 to 7.6)."""
 
 from __future__ import annotations
 

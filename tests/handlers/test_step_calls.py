@@ -1,4 +1,4 @@
-"""Steps as a program keeps them through its deliveries, embedded and over TCP (`docs/rules/transactions.md`, Steps)."""
+"""Steps as a program keeps them through its deliveries, embedded and over TCP (transactions rules 7.1 to 7.6)."""
 
 from __future__ import annotations
 

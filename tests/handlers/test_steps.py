@@ -1,4 +1,4 @@
-"""`attempt.step`: what a handler finishes is kept with its message (`docs/rules/transactions.md`, Steps), embedded and
+"""`attempt.step`: what a handler finishes is kept with its message (transactions rules 7.1 to 7.6), embedded and
 over TCP, in coroutines and in plain functions.
 """
 

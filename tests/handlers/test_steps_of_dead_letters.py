@@ -1,4 +1,4 @@
-"""Finished steps of a dead letter: told, kept when put back, or not (docs/rules/transactions.md, Steps rule 5)."""
+"""Finished steps of a dead letter: told, kept when put back, or not (transactions rule 7.5)."""
 
 from __future__ import annotations
 

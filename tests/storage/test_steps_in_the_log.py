@@ -1,4 +1,4 @@
-"""What steps cost in the log, and what its tools say of them (`docs/rules/transactions.md`, Steps; log rule 2.6)."""
+"""What steps cost in the log, and what its tools say of them (transactions rule 7.4; log rule 2.6)."""
 
 from __future__ import annotations
 

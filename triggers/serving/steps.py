@@ -1,4 +1,4 @@
-"""Steps of an attempt: what a handler finishes is kept with its message, and not done again (Steps, rules 1 to 3).
+"""Steps of an attempt: what a handler finishes is kept with its message (transactions rules 7.1 to 7.3).
 
 What a step's function puts with the app is in no unit of work: the step stays finished though the attempt fails, and
 so must what it has put.

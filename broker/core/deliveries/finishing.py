@@ -1,4 +1,4 @@
-"""Steps that handlers finish for the message of a delivery (`docs/rules/transactions.md`, Steps)."""
+"""Steps that handlers finish for the message of a delivery (transactions rules 7.1 to 7.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps that handlers have finished for a message (`docs/rules/transactions.md`, Steps).
+"""The steps that handlers have finished for a message (transactions rules 7.1 to 7.6).
 
 A step is kept with its message and goes with it. It counts when it is durable; until then its room is taken, and its
 name.

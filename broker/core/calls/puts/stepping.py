@@ -1,4 +1,4 @@
-"""Messages that are put with steps: dead letters that are put back to where they came from (Steps, rule 5).
+"""Messages that are put with steps: dead letters that are put back to where they came from (transactions rule 7.5).
 
 What a program says in a property is not believed by itself: it could say that a step is finished that never was. So
 steps are taken from a put that sets all context, as who puts a dead letter back does, and needs a right for.
