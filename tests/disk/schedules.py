@@ -274,6 +274,7 @@ class Schedule:
             self.reported = True
         elif self.machine.faults.struck > self._struck:
             self.figures["starts that failed with their disk"] += 1
+            self.in_doubt = True  # it may have been about to write the database, as for an upgrade
         elif self.machine.free is not None and (not self.exists or self._may_be_too_full(error)):
             self.figures["starts refused for want of room"] += 1
         else:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
-from broker import QueueManager
+from broker import QueueManager, connect
+from broker.config import LimitsConfig, ListenerConfig
 from broker.mqi import MQGMO, MQMF, MQOO, MQRC, GetMessageOptions, MessageDescriptor, MQError
 from broker.mqi.delivery_fields import Became, Outcome
 from broker.mqi.step_fields import STEP_BYTES, STEPS_BYTES, STEPS_MAX
+from broker.server import Server
 from broker.storage.memory import MemoryStore
 from broker.storage.store import StoreFailedError
 from broker.testing import FaultStore, VirtualClock
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 both_doors = pytest.mark.parametrize("door", ["embedded", "tcp"])
 
 NOT_PERSISTENT = MessageDescriptor(persistence=0)
+UNMARKED = "ALTER QLOCAL(Q) NOHARDENBO"
+"""So that the return of a message that went over a line has nothing to write."""
 
 
 @asynccontextmanager
@@ -98,20 +102,38 @@ async def test_a_step_comes_with_every_later_delivery_and_goes_with_its_message(
         assert room(d) == 0
 
 
-async def test_a_step_is_answered_when_it_is_durable_and_no_end_of_its_delivery_comes_before() -> None:
+@asynccontextmanager
+async def workers(d: Desk, door: str, count: int, options: ServiceOptions = TERMS) -> AsyncIterator[list[Deliveries]]:
+    """So many workers that reach a queue manager by this door."""
+    async with AsyncExitStack() as stack:
+        if door == "tcp":
+            server = await stack.enter_async_context(Server(d.manager, ListenerConfig(port=0), LimitsConfig()))
+            connections = [
+                await stack.enter_async_context(connect(f"mq://{server.addresses[0]}", clock=d.clock))
+                for _ in range(count)
+            ]
+        else:
+            connections = [await stack.enter_async_context(d.manager.connect("worker")) for _ in range(count)]
+        yield [await stack.enter_async_context(each.deliveries("Q", options=options)) for each in connections]
+
+
+@both_doors
+async def test_a_step_is_answered_when_it_is_durable_and_no_end_of_its_delivery_comes_before(door: str) -> None:
     """A message is not handed out again while a step of it is on its way: returned, the next is given it with it."""
     store = FaultStore(MemoryStore())
-    async with desk(store=store) as d, d.worker() as worker, d.worker() as other:
+    async with desk(UNMARKED, store=store) as d, workers(d, door, 2) as (worker, other):
         await d.put("order")
         first = await taken_one(worker)
         next_one = asyncio.ensure_future(other.take())
+        await until_quiet()
         store.hold()
         step = asyncio.ensure_future(worker.step(first, "charge", b"1"))
         await store.wait_held()
         end = asyncio.ensure_future(settle(worker, Outcome.RETURNED, first))
         await until_quiet()
-        assert [each.done() for each in (step, end, next_one)] == [False, False, False]
+        done = [each.done() for each in (step, end, next_one)]
         store.release()
+        assert done == [False, False, False]
         (second,) = await next_one
         assert second.steps == {"charge": b"1"}
         await step
@@ -119,25 +141,29 @@ async def test_a_step_is_answered_when_it_is_durable_and_no_end_of_its_delivery_
         await settle(other, Outcome.DONE, second)
 
 
-async def test_an_order_key_is_not_passed_on_while_a_step_is_on_its_way() -> None:
-    """Of a message that is not persistent there is no step to wait for, of one that is there is."""
+@both_doors
+async def test_an_order_key_is_not_passed_on_while_a_step_is_on_its_way(door: str) -> None:
     store = FaultStore(MemoryStore())
-    async with desk(store=store) as d, d.worker(TERMS._replace(order_by="correl_id")) as worker:
+    options = TERMS._replace(order_by="correl_id")
+    async with desk(UNMARKED, store=store) as d, workers(d, door, 2, options) as (worker, other):
         md = MessageDescriptor(correl_id=b"key".ljust(24))
         for body in ("first", "second"):
             await d.connection.put1("Q", body, md)
         first = await taken_one(worker)
+        next_one = asyncio.ensure_future(other.take())
+        await until_quiet()
         store.hold()
         step = asyncio.ensure_future(worker.step(first, "charge", b"1"))
+        await store.wait_held()
         end = asyncio.ensure_future(settle(worker, Outcome.RETURNED, first))
-        next_one = asyncio.ensure_future(worker.take())
         await until_quiet()
-        assert not next_one.done()
+        done = next_one.done()
         store.release()
+        assert not done
         (again,) = await next_one
         assert (again.messages[0].data, again.steps) == (b"first", {"charge": b"1"})
         await asyncio.gather(step, end)
-        await settle(worker, Outcome.DONE, again)
+        await settle(other, Outcome.DONE, again)
 
 
 @both_doors
@@ -264,6 +290,23 @@ async def test_a_full_disk_refuses_a_step_and_the_message_waits_uncharged() -> N
         taken = await taken_one(worker)
         assert taken.steps == {"charge": b"1", "ship": b"2"}
         await settle(worker, Outcome.DONE, taken)
+
+
+async def test_a_refused_step_excuses_its_own_attempt_alone() -> None:
+    store = FaultStore(MemoryStore())
+    async with desk(store=store) as d, d.worker() as worker:
+        await d.put("order")
+        taken = await taken_one(worker)
+        store.fill()
+        await refusal(worker, taken, "charge")
+        store.make_room()
+        await settle(worker, Outcome.LATER, taken, seconds=1.0)
+        await d.clock.advance(1)
+        taken = await taken_one(worker)
+        (settled,) = await settle(worker, Outcome.FAILED, taken)
+        assert (settled.reason, settled.attempts) == (0, 1)
+        await d.clock.advance(1)
+        await settle(worker, Outcome.DONE, *await worker.take())
 
 
 async def test_a_store_that_fails_leaves_a_step_open() -> None:

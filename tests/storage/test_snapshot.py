@@ -448,9 +448,10 @@ def test_every_bit_of_the_state_row_that_changes_is_told(bench: Bench) -> None:
         changed = bytearray(value)
         changed[bit // 8] ^= 1 << bit % 8
         assert CHECKS.unseal(bytes(changed)) is None
-    bench.db.execute("UPDATE state SET value = zeroblob(76)")
-    with pytest.raises(StoreUnusableError, match="its state row is not what was written"):
-        bench.snapshot.open(bench.db)
+    for changed_value in ("zeroblob(76)", "'text'"):
+        bench.db.execute(f"UPDATE state SET value = {changed_value}")
+        with pytest.raises(StoreUnusableError, match="its state row is not what was written"):
+            bench.snapshot.open(bench.db)
 
 
 def test_the_database_of_another_store_is_refused(bench: Bench) -> None:

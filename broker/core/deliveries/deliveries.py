@@ -239,6 +239,7 @@ class Deliveries:
         if failures:
             delivery.quarantined = any(failure is not None and failure.quarantined for failure in failures)
             worker.quarantined += delivery.quarantined
+            finishing.begin_attempt(delivery.entries)
 
     def started(self, deliveries: list[Delivery], moment: Moment) -> None:
         """Deliveries are on their way to a worker."""

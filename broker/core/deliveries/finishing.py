@@ -48,10 +48,14 @@ def begin(manager: Manager, delivery: Delivery, name: str, value: bytes) -> Fini
     return FinishedStep(steps, steps.begin(entry.id, name, value), written=bool(entry.persistence))
 
 
-def refused(entries: list[Entry]) -> bool:
-    """True if the store had no room for a step in this attempt, of which that is said once."""
+def begin_attempt(entries: list[Entry]) -> None:
+    """An attempt begins: what the store has refused in one before is its affair."""
     for entry in entries:
-        if entry.handling is not None and entry.handling.steps is not None and entry.handling.steps.refused:
+        if entry.handling is not None and entry.handling.steps is not None:
             entry.handling.steps.refused = False
-            return True
-    return False
+
+
+def refused(entries: list[Entry]) -> bool:
+    """True if the store had no room for a step in this attempt."""
+    found = [entry.handling.steps for entry in entries if entry.handling is not None]
+    return any(steps is not None and steps.refused for steps in found)

@@ -92,7 +92,9 @@ class Snapshot(SnapshotSteps):
             _prepare(db)
             row = db.execute(statement("load_state")).fetchone()
             self._look_for_steps(db)
-        state = self._checks.unseal(row[0]) if row else None
+        state = (
+            self._checks.unseal(row[0]) if row and isinstance(row[0], bytes) else None
+        )  # a changed byte may be a NULL
         if state is None:
             raise self._damaged("its state row is not what was written")
         instance, self.tally = state
