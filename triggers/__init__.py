@@ -38,6 +38,7 @@ from triggers.app.verdicts import Later as Later
 from triggers.app.verdicts import Reject as Reject
 from triggers.app.verdicts import RequestError as RequestError
 from triggers.app.verdicts import Retry as Retry
+from triggers.app.verdicts import StepError as StepError
 from triggers.bodies.bodies import Group as Group
 from triggers.bodies.bodies import UnreadableError as UnreadableError
 from triggers.initiation.commands import Commands as Commands
@@ -50,3 +51,4 @@ from triggers.monitor.process import TriggerMessage as TriggerMessage
 from triggers.monitor.process import process as process
 from triggers.schedule.tick import Tick as Tick
 from triggers.serving.attempt import Attempt as Attempt
+from triggers.serving.attempt import SyncAttempt as SyncAttempt

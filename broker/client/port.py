@@ -165,6 +165,9 @@ class RemotePort(Port):
                     port.end()
         return call
 
+    def step(self, delivery: int, name: str, value: bytes) -> RemoteCall[int]:
+        return self.forward("step", self._own(delivery), name, value)
+
     def delivery_connection(self, delivery: int, appl_name: str) -> RemoteDeliveryConnect:
         call = self.line.converse_for(self, self._own(delivery), appl_name or self.appl_name)
         if not call.port.ended:

@@ -24,7 +24,7 @@ from broker.client.deferred_calls import DeferredCall, DeferredConnect, answered
 from broker.client.lasting_handles import NUMBER, LastingHandle
 from broker.interface.port import Call, Port, T, answer, behind_stopped, drop, unit_gone
 from broker.mqi.constants.options import MQCO, MQGMO, MQPMO
-from broker.mqi.delivery_fields import NO_EXTRAS, Became, PutExtras, ServiceOptions, Settled
+from broker.mqi.delivery_fields import NO_EXTRAS, Became, PutExtras, ServiceOptions, Settled, Settlement, delivery_ended
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from broker.client.redial import Redial
     from broker.interface.answers import GetAnswer, Opened, Placed, PlacedMany
     from broker.interface.handlers.delivery_answers import ServeAnswer, TakeAnswer
-    from broker.mqi.delivery_fields import Settlement
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
 logger = logging.getLogger(__name__)
@@ -367,8 +366,10 @@ class ReconnectingPort(Port):
     def settle_deliveries(self, settlements: Sequence[Settlement]) -> Call[list[Settled]]:
         if not self._down:
             return self._port.settle_deliveries(settlements)
-        reason = int(MQRC.HOBJ_ERROR)
-        return answered([Settled(each.id, Became.RETURNED, reason) for each in settlements])
+        return answered([Settled(each.id, Became.RETURNED, int(MQRC.HOBJ_ERROR)) for each in settlements])
+
+    def step(self, delivery: int, name: str, value: bytes) -> Call[int]:
+        return failed(delivery_ended(delivery)) if self._down else self._port.step(delivery, name, value)
 
     def delivery_connection(self, delivery: int, appl_name: str) -> Call[Port]:
         if not self._down:

@@ -58,6 +58,15 @@ class LimitsConfig:
             "Most keys of puts that are kept to tell duplicates, some 150 bytes each; a put with one more fails.",
         ),
     )
+    steps_bytes: int = field(
+        default=64 * MIB,
+        metadata=live(
+            Whole(KIB, 1 << 40),
+            "Names and values of steps that handlers have finished, kept in memory with their messages; one beyond it "
+            "fails.",
+            "bytes",
+        ),
+    )
     script_bytes: int = field(
         default=4 * MIB,
         metadata=live(Whole(KIB, 1 << 30), "Longest text of commands in one call; a longer one fails.", "bytes"),

@@ -28,7 +28,6 @@ from broker.core.claims.consumers import Consumers
 from broker.core.deliveries.deliveries import Deliveries
 from broker.core.identifiers import Identifiers
 from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, DELAYED, LOCKED, Entry
-from broker.core.message.rows import Rows
 from broker.core.names import opening
 from broker.core.names.definitions import SHARED, Define, Delete
 from broker.core.names.objects import Objects
@@ -54,7 +53,7 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from broker.core.message.rows import ObjectRow
+    from broker.core.message.rows import ObjectRow, Rows
     from broker.core.names.definitions import Change, Definition
     from broker.core.names.routes import Route
     from broker.core.queues.handles import Handle, Hconn
@@ -362,12 +361,13 @@ class Manager:
         kept = (AVAILABLE, DELAYED)
         on_queue = (entry for queue in keeping for entry in queue.shelf.entries.values() if entry.state in kept)
         appearing = (entry for entry in self.sinks.appearing() if entry.queue in keeping)
-        return Rows(inserts=[entry.row() for entry in chain(on_queue, appearing) if not entry.persistence])
+        return self.deliveries.rows_of(entry for entry in chain(on_queue, appearing) if not entry.persistence)
 
     def check_invariants(self) -> None:
         """Raise AssertionError when a structure is broken. For tests."""
         self.objects.check_invariants()
         self.consumers.check_invariants()
+        self.deliveries.check_invariants(self.objects.queues.values())
         self.sinks.check_invariants(self.objects.queues.values())
         self.delays.check_invariants(sum(len(queue.shelf.delayed) for queue in self.objects.queues.values()))
         held = 0

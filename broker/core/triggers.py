@@ -91,7 +91,7 @@ class Triggers:
         """A put, uncommitted or not, has placed these entries, of one message (E1, E2): what it triggers becomes part
         of `unit`. A delayed message arrives when its instant has come; EVERY on the fast path counts at the commit.
         """
-        if self.judges(queue) and entries[0].handling is None:
+        if self.judges(queue) and not entries[0].delayed:
             unit.triggers += self._events(queue, entries, tick)
 
     def over(self, events: Iterable[TriggerEvent], *, committed: bool) -> None:

@@ -10,6 +10,7 @@ from broker.mqi import MQENC, MQFB, MQFMT, MQRC, MQError
 from broker.mqi.layouts.folders import decode, encode, read
 from broker.mqi.layouts.layouts import MQDLH
 from broker.mqi.layouts.rfh2 import FILLED_IN, FORMAT, MQRFH2, byte_order
+from broker.mqi.step_fields import unpack_steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "evermq"
 REPLAYS: Final = "evermq.replays"
+STEPS: Final = "evermq.steps"
 
 _DEAD: Final = MQFMT.DEAD_LETTER_HEADER.value
 
@@ -71,6 +73,12 @@ class DeadLetter:
     def replays(self) -> int:
         """The number of times that it was put back to its queue."""
         return int(self._number("replays"))
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The names of the steps that handlers had finished for it, in their order."""
+        packed = self.properties.get(STEPS)
+        return tuple(unpack_steps(packed) or ()) if isinstance(packed, bytes) else ()
 
     @property
     def exception(self) -> str:
@@ -144,11 +152,11 @@ def behind(md: MessageDescriptor, header: MQDLH) -> MessageDescriptor:
     return replace(md, format=header.format, encoding=header.encoding, coded_char_set_id=header.coded_char_set_id)
 
 
-def restored(message: Message, replays: int) -> tuple[MessageDescriptor, bytes]:
+def restored(message: Message, replays: int, *, clear_steps: bool = False) -> tuple[MessageDescriptor, bytes]:
     """The descriptor and the data to put, so that the message is on a queue what it was before it died.
 
     `message` was got with its properties in an MQRFH2 before the data. Of the folder `evermq` only the count of replays
-    is left, and Expiry is what was left of it at the failure.
+    is left, and the finished steps unless `clear_steps`; Expiry is what was left of it at the failure.
     """
     md, data = replace(message.md), message.data
     folders: list[str] = []
@@ -165,7 +173,10 @@ def restored(message: Message, replays: int) -> tuple[MessageDescriptor, bytes]:
     if isinstance(left, int) and left:
         md.expiry = left
     kept = [text for text in folders if read(text).name != FOLDER]
-    outermost = MQRFH2((*kept, *encode({REPLAYS: replays})), md.format, md.encoding, FILLED_IN)
+    own: dict[str, Value] = {REPLAYS: replays}
+    if not clear_steps and isinstance(reported.get(STEPS), bytes):
+        own[STEPS] = reported[STEPS]
+    outermost = MQRFH2((*kept, *encode(own)), md.format, md.encoding, FILLED_IN)
     md.format, md.encoding = FORMAT, MQENC.NATIVE.value
     return md, outermost.to_bytes() + data
 

@@ -67,16 +67,19 @@ class DeadLetterQueue:
             if selection(letter):
                 yield letter
 
-    async def retry(self, selection: Wanted, *, to: str = "", force: bool = False) -> AsyncIterator[Outcome]:
+    async def retry(
+        self, selection: Wanted, *, to: str = "", force: bool = False, clear_steps: bool = False
+    ) -> AsyncIterator[Outcome]:
         """Put letters back to the queues they came from, or all to the queue `to`, as the messages that they were:
         without MQDLH and what was told of their failures, with their context, BackoutCount 0, and what was left of
         Expiry when they failed.
 
         It takes what is on the queue when it begins. A group goes as a whole, or stays where something of it is
-        missing; so does a letter that was put back three times before. `force` takes both as they are.
+        missing; so does a letter that was put back three times before. `force` takes both as they are. Steps that its
+        handlers had finished stay so; with `clear_steps` each is run again.
         """
         for letters in await self._chosen(selection, together=True):
-            yield await self._retried(letters, to, force=force)
+            yield await self._retried(letters, to, force=force, clear_steps=clear_steps)
 
     async def purge(self, selection: Wanted) -> AsyncIterator[Outcome]:
         """Discard letters for good: of those that are on the queue when it begins, whatever is left of their groups."""
@@ -120,7 +123,7 @@ class DeadLetterQueue:
             found.setdefault(key, []).append(each)
         return [sorted(letters, key=lambda each: each.place) for key, letters in found.items() if key in meant]
 
-    async def _retried(self, letters: Sequence[Member], to: str, *, force: bool) -> Outcome:
+    async def _retried(self, letters: Sequence[Member], to: str, *, force: bool, clear_steps: bool) -> Outcome:
         problem = _objection(letters, to, force=force)
         if problem:
             return Outcome(_ids(letters), problem=problem)
@@ -131,9 +134,9 @@ class DeadLetterQueue:
             return _failed(letters, error)
         if target.resolved_q_name == self._queue.resolved_q_name:
             return Outcome(_ids(letters), problem=f"{q_name} is the dead-letter queue itself")
-        return await self._moved(letters, target)
+        return await self._moved(letters, target, clear_steps=clear_steps)
 
-    async def _moved(self, letters: Sequence[Member], target: Queue | None) -> Outcome:
+    async def _moved(self, letters: Sequence[Member], target: Queue | None, *, clear_steps: bool = False) -> Outcome:
         """Move letters to a queue, or nowhere, in one unit of work with what is recorded of it."""
         try:
             audit = await self._open(AUDIT_QUEUE, MQOO.OUTPUT)
@@ -141,7 +144,7 @@ class DeadLetterQueue:
                 for each in letters:
                     message = await self._got(each)
                     if target is not None:
-                        md, data = restored(message, each.replays + 1)
+                        md, data = restored(message, each.replays + 1, clear_steps=clear_steps)
                         await target.put(data, md, _PUT)
                     await audit.put(self._record(each, target), persistence=MQPER.PERSISTENT)
         except MQError as error:

@@ -56,6 +56,7 @@ def limit(core: Manager, limits: LimitsConfig) -> None:
     core.unit_bytes_max = limits.unit_of_work_bytes
     core.sinks.bytes_max = limits.prepared_bytes
     core.keys.maximum = limits.keys
+    core.deliveries.step_budget.maximum = limits.steps_bytes
 
 
 async def create_objects(store: Store, core: Manager, config: Config, now: float) -> None:

@@ -156,6 +156,8 @@ if TYPE_CHECKING:
     from broker.mqi.reasons import MQCC as MQCC
     from broker.mqi.reasons import MQRC as MQRC
     from broker.mqi.replies import CommandReply as CommandReply
+    from broker.mqi.step_fields import STEPS_MAX as STEPS_MAX
+    from broker.mqi.step_fields import check_step_name as check_step_name
     from broker.mqi.structures import GetMessageOptions as GetMessageOptions
     from broker.mqi.structures import MessageDescriptor as MessageDescriptor
     from broker.mqi.structures import ObjectDescriptor as ObjectDescriptor
@@ -338,6 +340,7 @@ _NAMES = {
     ),
     "replies": ("CommandReply",),
     "layouts.rfh2": ("MQRFH2",),
+    "step_fields": ("STEPS_MAX", "check_step_name"),
     "structures": (
         "GetMessageOptions",
         "MessageDescriptor",

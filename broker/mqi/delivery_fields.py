@@ -208,6 +208,11 @@ def _shown(number: float) -> str:
     return str(number)
 
 
+def delivery_ended(delivery: int) -> MQError:
+    """HCONN_ERROR (2018) for a step of a delivery that has ended, or that the connection never had."""
+    return MQError(MQRC.HCONN_ERROR, f"delivery {delivery} has ended: what was done for it is not kept as a step")
+
+
 def unit_of_delivery(call: str) -> MQError:
     """ENVIRONMENT_ERROR (2012) for a call that would end or begin a unit of work, on the connection of a delivery."""
     return MQError(

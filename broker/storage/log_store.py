@@ -30,8 +30,11 @@ from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.figures import StoreFigures
 from broker.storage.log.pace import Pace
 from broker.storage.log.writer import Writer
+from broker.storage.message_load import loaded_messages
 from broker.storage.snapshot.database import FIRST_KEY
 from broker.storage.snapshot.delta import Delta
+from broker.storage.snapshot.statements import STEP_ROWS_MAX
+from broker.storage.snapshot.steps import FIRST_STEP
 from broker.storage.snapshot_keeper import SnapshotKeeper
 from broker.storage.start import open_store
 from broker.storage.store import BackupFailedError, DataDamagedError, Rows, Store, StoreFailedError, StoreFullError
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
     from broker.storage.disk.disk import Disk, DiskThread
     from broker.storage.snapshot.database import Snapshot
     from broker.storage.start import StartedStore
-    from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow
+    from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow, StepRow
 
 LOAD_CHUNK: Final = 10_000
 """The number of messages that a load gives at a time."""
@@ -152,6 +155,20 @@ class LogStore(Store):
             for start in range(0, len(new), LOAD_CHUNK):
                 yield new[start : start + LOAD_CHUNK]
 
+    async def load_steps(self) -> AsyncIterator[list[StepRow]]:
+        """All finished steps; raises StoreUnusableError when one is not what was written."""
+        self._use()
+        async with self._upkeep.standing_still() as delta:
+            snapshot, later = self._keeper.snapshot, list(delta.steps.values())
+            after = FIRST_STEP
+            while page := await self._keeper.database.perform(
+                partial(snapshot.load_steps, after=after, limit=STEP_ROWS_MAX)
+            ):
+                after = page[-1][:2]
+                yield [row for row in page if row.id not in delta.removals]
+            for each in later:
+                yield list(each.values())
+
     async def load_messages(self) -> AsyncIterator[list[MessageRow]]:
         """All messages without their data, in order of id. Rows with persistent=0 that nobody holds are given after an
         orderly stop alone, and are gone once all were given.
@@ -162,7 +179,7 @@ class LogStore(Store):
         opened = self._use()
         nonpersistent: list[int] = []
         async with self._upkeep.standing_still() as delta:
-            async for rows in self._load(delta):
+            async for rows in loaded_messages(self._keeper, delta, LOAD_CHUNK):
                 lost = [row.id for row in rows if not (row.persistent or row.holder)]
                 nonpersistent += lost
                 yield rows if opened.orderly or not lost else [row for row in rows if row.persistent or row.holder]
@@ -173,45 +190,6 @@ class LogStore(Store):
                 logger.warning(
                     "nonpersistent messages stay path=%s messages=%d: %s", self._disk.path, len(nonpersistent), full
                 )
-
-    async def _load(self, delta: Delta) -> AsyncIterator[list[MessageRow]]:
-        """All messages: those of the snapshot, as the log has left them, and those of the log in their places."""
-        snapshot = self._keeper.snapshot
-        changed = bool(delta.removals or delta.counters or delta.held or delta.placed or delta.handled)
-        new = iter(sorted(delta.inserts))
-        upcoming = next(new, None)
-        count = total = 0
-        async for page, checks in self._pages():
-            count, total = count + len(page), total + checks
-            rows = [delta.left(row) for row in page if row.id not in delta.removals] if changed else page.copy()
-            last = page[-1].id if page else 2**63
-            merged = False
-            while upcoming is not None and upcoming < last:
-                row = delta.inserts.get(upcoming)
-                if row is not None:  # else it was removed while this load goes on
-                    rows.append(delta.left(row)._replace(data=None))
-                upcoming, merged = next(new, None), True
-            if rows:
-                yield sorted(rows) if merged else rows
-        snapshot.check_tally(count, total)
-
-    async def _pages(self) -> AsyncIterator[tuple[list[MessageRow], int]]:
-        """The messages of the snapshot, a page after the other, with the sums of their checks; the last is empty. The
-        next is read while one is used.
-        """
-        database, snapshot = self._keeper.database, self._keeper.snapshot
-        read = partial(snapshot.load_messages, limit=LOAD_CHUNK)
-        reading = asyncio.ensure_future(database.perform(partial(read, after=-1)))
-        try:
-            while True:
-                page, checks = await reading
-                if page:
-                    reading = asyncio.ensure_future(database.perform(partial(read, after=page[-1].id)))
-                yield page, checks
-                if not page:
-                    break
-        finally:
-            reading.cancel()
 
     @property
     def was_orderly(self) -> bool:

@@ -14,7 +14,7 @@ from broker.storage.store import DataDamagedError, Store, StoreFailedError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
-    from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow, Rows
+    from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow, Rows, StepRow
 
 LOAD_CHUNK = 10_000
 """The number of messages that a load gives at a time."""
@@ -27,6 +27,7 @@ class MemoryStore(Store):
         self._messages: dict[int, MessageRow] = {}
         self._objects: dict[tuple[str, str], ObjectRow] = {}
         self._keys: dict[tuple[int, bytes], KeyRow] = {}
+        self._steps: dict[int, dict[int, StepRow]] = {}  # by message and place
         self._high_water = 0
 
     async def open(self) -> None:
@@ -42,6 +43,11 @@ class MemoryStore(Store):
         for start in range(0, len(rows), LOAD_CHUNK):
             yield rows[start : start + LOAD_CHUNK]
 
+    async def load_steps(self) -> AsyncIterator[list[StepRow]]:
+        """All finished steps, by message and place."""
+        for id in sorted(self._steps):
+            yield [step for _, step in sorted(self._steps[id].items())]
+
     async def load_messages(self) -> AsyncIterator[list[MessageRow]]:
         """All messages without their data, in order of id; rows with persistent=0 that nobody holds are gone once all
         were given.
@@ -51,7 +57,7 @@ class MemoryStore(Store):
             yield [row._replace(data=None) for row in rows[start : start + LOAD_CHUNK]]
         for row in rows:
             if not (row.persistent or row.holder):
-                self._messages.pop(row.id, None)
+                self._remove(row.id)
 
     def submit(self, rows: Rows, done: Done) -> bool:
         """Take in all of `rows` at once, or none; `done` is told StoreFailedError for an id or a number that is
@@ -99,8 +105,9 @@ class MemoryStore(Store):
         for run in rows.placed:
             for place, id in enumerate(run.ids, run.first):
                 self._change(id, holder=0, sequence=0, place=place)
+        self._take_steps(rows.steps)
         for id in rows.removals:
-            self._messages.pop(id, None)
+            self._remove(id)
         self._objects = objects
         for freed in rows.freed:
             self._keys.pop(freed, None)
@@ -127,6 +134,15 @@ class MemoryStore(Store):
         if len(added) < len(inserts) or not self._messages.keys().isdisjoint(added):
             raise StoreFailedError("two messages have one id")
         self._messages.update(added)
+
+    def _take_steps(self, steps: list[StepRow]) -> None:
+        for step in steps:
+            self._steps.setdefault(step.id, {})[step.place] = step
+
+    def _remove(self, id: int) -> None:
+        """Remove a message with its steps, if it is there."""
+        self._messages.pop(id, None)
+        self._steps.pop(id, None)
 
     def _change(self, id: int, **fields: Any) -> None:
         """Give these fields of a message other values, if it is there."""

@@ -11,7 +11,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from broker.core.message.rows import KeyRow, MessageRow, Numbering, ObjectRow, Rows
+from broker.core.message.rows import KeyRow, MessageRow, Numbering, ObjectRow, Rows, StepRow
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Iterable
@@ -33,6 +33,7 @@ __all__ = [
     "Numbering",
     "ObjectRow",
     "Rows",
+    "StepRow",
     "Store",
     "StoreError",
     "StoreFailedError",
@@ -115,6 +116,9 @@ class Store(Protocol):
         StoreUnusableError.
         """
 
+    def load_steps(self) -> AsyncIterator[list[StepRow]]:
+        """All finished steps, those of a message together and in their order, in chunks. Raises StoreUnusableError."""
+
     def load_messages(self) -> AsyncIterator[list[MessageRow]]:
         """All messages without their data, in order of id, in chunks. Rows with persistent=0 are given once, then
         forgotten, unless somebody holds them. Raises StoreUnusableError, and what `write` raises.
@@ -123,8 +127,9 @@ class Store(Protocol):
     def submit(self, rows: Rows, done: Done) -> bool | None:
         """Make all of `rows` durable, or none, after all that was submitted before; then call `done`.
 
-        An object that is dropped takes nothing with it: the messages of a queue are removed by their ids, its keys by
-        `freed`. A store may forget a key by itself when its time is over.
+        A message that is removed takes its steps with it. An object that is dropped takes nothing with it: the
+        messages of a queue are removed by their ids, its keys by `freed`. A store may forget a key by itself when its
+        time is over.
 
         It is called in a later turn of the event loop, in the order of submission, whatever is cancelled meanwhile:
         with None, with StoreFullError, or with StoreFailedError. A store that has made the rows durable at once may

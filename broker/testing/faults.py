@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from broker.storage.figures import StoreFigures
-    from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow
+    from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow, StepRow
 
 
 class _Fate(NamedTuple):
@@ -152,6 +152,10 @@ class FaultStore(Store):
     def load_keys(self) -> AsyncIterator[list[KeyRow]]:
         """Load the keys of the inner store."""
         return self.inner.load_keys()
+
+    def load_steps(self) -> AsyncIterator[list[StepRow]]:
+        """Load the steps of the inner store."""
+        return self.inner.load_steps()
 
     def load_messages(self) -> AsyncIterator[list[MessageRow]]:
         """Load the messages of the inner store."""

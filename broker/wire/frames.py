@@ -107,7 +107,8 @@ class Verb(IntEnum):
     RELEASE_WAITING = 39  # `release_delayed`, by the name that it was given: queue name, MsgId or nil -> how many
     SERVE = 58  # queue name, the fields of ServiceOptions -> service
     STOP_SERVING = 59  # service -> 0
-    TAKE = 60  # service, count -> trigger message or empty, the fields of each Handed
+    TAKE = 60  # service, count -> trigger message or empty, the fields of each Handed; and where there are any, of each
+    # delivery with finished steps its number and these, name and value in turn
     SETTLE = 61  # of each settlement: delivery, outcome, seconds, and unless that is all the failure, the fields of
     # Settlement behind it and each failed message with its failure; then the failures, each the msgpack of its fields:
     # they are named by their places, from 1; 0 is none -> the fields of each Settled, the first two where that is all
@@ -124,6 +125,7 @@ class Verb(IntEnum):
     )
     # most queues -> the text for Prometheus
     RECENT_LOG = 73  # number of a line -> number of the last line sent, of the last of all, lines behind the one given
+    STEP = 79  # delivery, name, value -> 0
     BROWSE_CUTS = 57  # queue name; arrival numbers: after, last; messages, bytes -> the cuts, as those of PIN
 
     TAKEN = 48  # numbers of GETs, GET_MANYs and TAKEs whose answers have reached the program; conversation 0, call 0

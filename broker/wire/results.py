@@ -5,6 +5,7 @@ A client trusts its queue manager with the values in an answer, not with their n
 
 from __future__ import annotations
 
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -203,17 +204,33 @@ def _pending(items: Frame) -> PendingStarts:
     return PendingStarts(posts, [PendingQueue(*queue) for queue in queues])
 
 
+_MESSAGES: Final = DeliveryAnswer._fields.index("messages")
+
+
 def _taken_items(taken: TakeAnswer) -> tuple[Any, ...]:
-    return taken.trigger, [(*each[:-1], [delivered(message) for message in each.messages]) for each in taken.deliveries]
+    """The steps come last, and only where there are any."""
+    handed = [(*each[:_MESSAGES], [delivered(message) for message in each.messages]) for each in taken.deliveries]
+    steps = [(each.id, list(chain.from_iterable(each.steps.items()))) for each in taken.deliveries if each.steps]
+    return (taken.trigger, handed, steps) if steps else (taken.trigger, handed)
 
 
 def _taken(items: Frame) -> TakeAnswer:
-    trigger, deliveries = items
-    return TakeAnswer(trigger, [_handed(*fields) for fields in deliveries])
+    """Ignore what a later version may add."""
+    trigger, deliveries, *rest = items
+    handed = [_handed(*fields) for fields in deliveries]
+    if rest:
+        steps = {id: dict(zip(each[::2], each[1::2], strict=True)) for id, each in rest[0]}
+        handed = [each._replace(steps=steps.get(each.id)) for each in handed]
+    return TakeAnswer(trigger, handed)
 
 
 def _handed(id: int, attempt: int, limit: int, waited: float, messages: list[Any]) -> DeliveryAnswer:
     return DeliveryAnswer(id, attempt, limit, waited, [GetAnswer(*each) for each in messages])
+
+
+def _weight_of_handed(handed: DeliveryAnswer) -> int:
+    weight = 1024 + sum(map(delivery_weight, handed.messages))
+    return weight + sum(map(len, handed.steps.values())) if handed.steps else weight
 
 
 _NOTHING_MORE: Final = Settled(0, 0)[2:]
@@ -236,7 +253,7 @@ LEASES: Final = Result(
 TAKEN: Final = Result(
     _taken_items,
     _taken,
-    lambda taken: sum([1024 + sum(map(delivery_weight, each.messages)) for each in taken.deliveries]),
+    lambda taken: sum([_weight_of_handed(each) for each in taken.deliveries]),
 )
 SETTLED: Final = Result(_settled_items, _settled)
 

@@ -22,6 +22,7 @@ from broker.mqi.errors import MQError
 from broker.mqi.names import CHANNEL_NAME_LENGTH, NAME_LENGTH
 from broker.mqi.reasons import MQRC
 from broker.mqi.security_parameters import NO_SECURITY_PARAMETERS, CredentialKind, SecurityParameters
+from broker.mqi.step_fields import STEP_BYTES, STEP_NAME_MAX, STEP_SUFFIX_MAX
 from broker.wire import arguments, claims, results
 from broker.wire.arguments import DATA, HANDLE
 from broker.wire.delivery_wire import put_extras, service_options, settle
@@ -260,6 +261,10 @@ _SERIES: Final = (
 _SERVICE: Final = Field("service", int, "the service")
 _TAKER: Final = integer("taker", "the conversation")
 _DELIVERY: Final = Field("delivery", int, "the delivery")
+_STEP: Final = (
+    Field("name", str, "the name of the step", low=1, high=STEP_NAME_MAX + STEP_SUFFIX_MAX),
+    Field("value", bytes, "the value of the step", MQRC.DATA_LENGTH_ERROR, high=STEP_BYTES),
+)
 _DELIVERIES: Final = Field("count", int, "the number of deliveries", low=1, make=partial(min, _TAKE_MAX))
 _LEASES: Final = Field("limit", int, "the limit", low=LONG_MIN, high=LONG_MAX, make=partial(min, _TAKE_MAX))
 
@@ -375,6 +380,7 @@ ROWS: Final = (
     VerbRow(Verb.AUTHENTICATE, "authenticate", _CREDENTIALS, results.SECONDS, _CONNECT),
     VerbRow(Verb.EXPLAIN_OPEN, "explain_open", (*_OBJECT, _ABOUT, _RIGHTS), results.ACCESS, _ABOUT_ONESELF),
     VerbRow(Verb.EXPLAIN_CONNECT, "explain_connect", (_ABOUT, *_LINE, _PLAIN), results.ACCESS, _ABOUT_ONESELF),
+    VerbRow(Verb.STEP, "step", (_DELIVERY, *_STEP), NUMBER, _OF_CONNECTION),
     VerbRow(
         Verb.RECENT_LOG, "recent_log", (integer("after", "the number of a line"),), results.LOG_PIECE, _ADMINISTRATOR
     ),

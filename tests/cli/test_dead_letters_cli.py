@@ -10,8 +10,9 @@ import pytest
 
 import broker
 from broker.dead_letters.queues import DESCRIPTION
-from broker.mqi import MQPMO, MessageDescriptor
+from broker.mqi import MQPMO, MessageDescriptor, Outcome, ServiceOptions, Settlement
 from broker.mqi.layouts.layouts import MQDLH
+from broker.mqi.step_fields import pack_steps
 from triggers.app import definitions
 
 if TYPE_CHECKING:
@@ -158,6 +159,34 @@ def test_a_letter_is_put_back(daemon: RunningDaemon, on: Evermq, queues: str) ->
     assert (fields["data"], fields["msg_id"], fields["put_time"], fields["format"]) == ("work", ID, "08000000", "MQSTR")
     record = json.loads(on("get", "SYSTEM.ADMIN.AUDIT.QUEUE").stdout)
     assert (record["event"], record["from"], record["to"]) == ("dead-letter-retried", queues, "LETTERS")
+
+
+@pytest.mark.parametrize("words", [[], ["--clear-steps"]])
+def test_d7_5_finished_steps_are_told_by_name_and_go_back_unless_they_are_cleared(
+    daemon: RunningDaemon, on: Evermq, queues: str, words: list[str]
+) -> None:
+    steps = {"evermq.steps": pack_steps({"charge": b'"secret"', "ship\nnow#2": b"null"})}
+    bury(daemon, reported=steps)  # type: ignore[arg-type]  # these are bytes
+    shown = on("dead-letters", "show", queues).stdout
+    assert "steps          charge, ship now#2" in shown.splitlines()
+    assert "secret" not in shown
+    assert json.loads(on("dead-letters", "list", queues, "--json").stdout)["steps"] == ["charge", "ship\nnow#2"]
+    assert on("dead-letters", "retry", queues, "--all", *words).exit_code == 0
+
+    async def taken() -> tuple[str, ...]:
+        options = ServiceOptions(handler="test")
+        async with broker.connect(daemon.url) as connection:
+            await connection.mqsc(
+                "DEFINE PROCESS(LETTERS) REPLACE\nALTER QLOCAL(LETTERS) TRIGGER TRIGTYPE(EVERY) PROCESS(LETTERS)",
+                check=True,
+            )
+            async with connection.deliveries("LETTERS", options=options) as deliveries:
+                (delivered,) = await deliveries.take()
+                await deliveries.settle([Settlement(delivered.id, Outcome.DONE)])
+                return tuple(delivered.steps or ())
+
+    assert asyncio.run(taken()) == (() if words else ("charge", "ship\nnow#2"))
+    on("mqsc", input=b"ALTER QLOCAL(LETTERS) NOTRIGGER PROCESS(' ')")
 
 
 def test_what_stays_is_told_with_the_reason(daemon: RunningDaemon, on: Evermq, queues: str) -> None:

@@ -34,6 +34,7 @@ PRIVATE: Final = {
     "test_both_doors": "it compares the ways to reach a queue manager",
     "test_misuse": "it has systems of its own",
     "test_names_dynamic": _DYNAMIC,
+    "test_steps": "the database of a group keeps no steps with its messages",
     "test_names_remote": "queues of other queue managers, and transmission queues",
 }
 """Files that have nothing which could be shared."""

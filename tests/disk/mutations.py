@@ -366,6 +366,27 @@ def keys_in_the_log_alone() -> AbstractContextManager[None]:
     return _patched((CarryOver, "_keys", lambda *_: iter(())))
 
 
+def steps_in_the_log_alone() -> AbstractContextManager[None]:
+    """A carry-over leaves the steps of handlers to the log."""
+    return _patched((Snapshot, "store_steps", lambda *_, **__: None))
+
+
+def steps_outlive_their_message() -> AbstractContextManager[None]:
+    """A carry-over removes messages, and leaves their steps in the database."""
+    return _patched((Snapshot, "_drop_steps", lambda *_: None))
+
+
+def later_steps_forgotten() -> AbstractContextManager[None]:
+    """Of two carry-overs that become one, the steps of the later are forgotten."""
+    follow = Delta.follow
+
+    def forgetting(self: Delta, later: Delta) -> None:
+        later.steps.clear()
+        follow(self, later)
+
+    return _patched((Delta, "follow", forgetting))
+
+
 def handling_of_new_messages_alone() -> AbstractContextManager[None]:
     """A carry-over writes what handlers leave only with a message that comes with it."""
     change = Snapshot.change
@@ -414,6 +435,9 @@ MUTATIONS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         later_holders_forgotten,
         later_handling_forgotten,
         keys_in_the_log_alone,
+        steps_in_the_log_alone,
+        steps_outlive_their_message,
+        later_steps_forgotten,
         handling_of_new_messages_alone,
         upgrade_unmarked,
     )

@@ -234,6 +234,7 @@ class Schedule:
             self.exists = True
             objects, high_water = await store.load_objects()
             keys = {each[:2]: each async for chunk in store.load_keys() for each in chunk}
+            steps = {each[:2]: each async for chunk in store.load_steps() for each in chunk}
             messages = await self._load_messages(store)
         except StoreUnusableError as error:
             self._refused(error)
@@ -249,7 +250,7 @@ class Schedule:
             raise _Over from error
         lasting = {id: row for id, row in messages.items() if row.persistent or row.holder}
         found = messages | await self._bodies(store, lasting)
-        state = State(found, {(each.space, each.name): each for each in objects}, high_water, keys)
+        state = State(found, {(each.space, each.name): each for each in objects}, high_water, keys, steps)
         self._settle(state, int(store.status()["batches"]))
         self.figures["starts" if self._upgraded else "upgrades"] += 1
         self._upgraded = True
@@ -273,6 +274,7 @@ class Schedule:
             self.reported = True
         elif self.machine.faults.struck > self._struck:
             self.figures["starts that failed with their disk"] += 1
+            self.in_doubt = True  # it may have been about to write the database, as for an upgrade
         elif self.machine.free is not None and (not self.exists or self._may_be_too_full(error)):
             self.figures["starts refused for want of room"] += 1
         else:
@@ -359,7 +361,7 @@ class Schedule:
             f" hold {rows.held} place {rows.placed} mark {rows.hardened} define {len(rows.objects)} drop {rows.dropped}"
             f" state {len(rows.states)} high water {rows.high_water} handle {[(id, n) for id, n, _ in rows.handled]}"
             f" mark for handlers {rows.marked} keys {[(each.id, each.until) for each in rows.keys]}"
-            f" free {len(rows.freed)}"
+            f" free {len(rows.freed)} step {[each[:2] for each in rows.steps]}"
         )
         try:
             await store.write(rows)
@@ -519,7 +521,7 @@ def image(files: int, file_blocks: int, number: int) -> dict[str, bytes]:
 
 @cache
 def old_image(files: int, file_blocks: int, number: int) -> tuple[dict[str, bytes], list[tuple[int, State]]]:
-    """The files of a store of version 2 (for the numbers 0 and 1) or 3 (for 2 and 3), and what was in it after each
+    """The files of a store of version 2 (for the numbers 0 and 1), 3 (for 2 and 3) or 4, and what was in it after each
     batch. Of every other one the queue manager was killed, so some batches are in its log alone; the others have kept
     messages over their orderly stop.
     """

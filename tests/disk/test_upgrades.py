@@ -1,4 +1,4 @@
-"""A store of version 2 or 3 becomes one of this version, wherever its first start ends (log rule 7.9, log case 53)."""
+"""A store of version 2 to 4 becomes one of this version, wherever its first start ends (log rule 7.9, log case 53)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from broker.storage.creation import LogSettings
 from broker.storage.log import manifest as manifests
 from broker.storage.log_store import LogStore
-from broker.storage.store import KeyRow, MessageRow, Numbering, Rows, StoreFailedError, StoreUnusableError
+from broker.storage.store import KeyRow, MessageRow, Numbering, Rows, StepRow, StoreFailedError, StoreUnusableError
 from tests.disk.faults import Countdown
 from tests.disk.lives import VirtualClock, live
 from tests.disk.machine import Machine
@@ -19,7 +19,7 @@ from tests.disk.schedules import BLOCK, NAME, machine_of, old_image, small
 from tests.disk.truth import State
 
 STOPPED, KILLED = 0, 1
-OLD = pytest.mark.parametrize("old", [2, 3], ids=["version 2", "version 3"])
+OLD = pytest.mark.parametrize("old", [2, 3, 4], ids=["version 2", "version 3", "version 4"])
 
 
 def machine_with(number: int, seed: int = 1, old: int = 2) -> tuple[Machine, State]:
@@ -41,7 +41,9 @@ def claim_of(state: State) -> Rows:
     """A claim of all that is there."""
     held = sorted(state.messages)
     handled = [(held.pop(), 1, b"failed")] if held else []
-    return Rows(held=[Numbering(77, 1, held)], handled=handled, keys=[KeyRow(1, b"key", 5, b"", b"digest", 0.0)])
+    keys = [KeyRow(1, b"key", 5, b"", b"digest", 0.0)]
+    steps = [StepRow(id, 1, "charge", b"ok") for id, _, _ in handled]
+    return Rows(held=[Numbering(77, 1, held)], handled=handled, keys=keys, steps=steps)
 
 
 def lives(machine: Machine, *states: State, then: Rows | None = None) -> bool:
@@ -59,7 +61,8 @@ def lives(machine: Machine, *states: State, then: Rows | None = None) -> bool:
             data = await store.read_data([row.id for row in rows])
             messages |= {row.id: row._replace(data=data[row.id]) for row in rows}
         keys = {each[:2]: each async for chunk in store.load_keys() for each in chunk}
-        assert State(messages, {(each.space, each.name): each for each in objects}, high_water, keys) in states
+        steps = {each[:2]: each async for chunk in store.load_steps() for each in chunk}
+        assert State(messages, {(each.space, each.name): each for each in objects}, high_water, keys, steps) in states
         if then is not None:
             await store.write(then)
         await store.close()
@@ -72,7 +75,7 @@ def goes_on(machine: Machine, *states: State) -> None:
     kept = states[0].without_nonpersistent()
     assert lives(machine, *states, then=claim_of(kept))
     machine.cut()
-    assert version_of(machine) == 4
+    assert version_of(machine) == 5
     assert lives(machine, kept.after(claim_of(kept)))
 
 
@@ -107,7 +110,7 @@ def test_a_start_that_ends_at_any_step_is_begun_again_or_done(
             versions.add(version_of(machine))
             goes_on(machine, state, state.without_nonpersistent())
     assert steps > 60
-    assert versions == {old, 4}
+    assert versions == {old, 5}
 
 
 @pytest.mark.parametrize("mutation", [None, "upgrade-unmarked"])

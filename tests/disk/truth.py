@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from broker.storage.store import KeyRow, MessageRow, Numbering, ObjectRow, Rows
+from broker.storage.store import KeyRow, MessageRow, Numbering, ObjectRow, Rows, StepRow
 
 SOON: Final = 1.6e9 + 1e-3
 """A key with this window is over at once: from then on a store may have it or not."""
@@ -22,6 +22,7 @@ class State:
     objects: dict[tuple[str, str], ObjectRow] = field(default_factory=dict)
     high_water: int = 0
     keys: dict[tuple[int, bytes], KeyRow] = field(default_factory=dict)
+    steps: dict[tuple[int, int], StepRow] = field(default_factory=dict)
 
     def after(self, rows: Rows) -> State:
         """The state that a batch leaves."""
@@ -43,17 +44,20 @@ class State:
             objects[each.space, each.name] = each
         keys = {name: row for name, row in self.keys.items() if name not in rows.freed}
         keys |= {put[:2]: put for put in rows.keys}
-        return State(messages, objects, max(self.high_water, rows.high_water), keys)
+        steps = self.steps | {each[:2]: each for each in rows.steps}
+        steps = {name: row for name, row in steps.items() if row.id in messages}
+        return State(messages, objects, max(self.high_water, rows.high_water), keys, steps)
 
     def may_be(self, other: State) -> bool:
         """True if it is the other, but for keys whose time is over."""
         over = {name: row for name, row in other.keys.items() if row.until == SOON}
-        return State(self.messages, self.objects, self.high_water, over | self.keys) == other
+        return State(self.messages, self.objects, self.high_water, over | self.keys, self.steps) == other
 
     def without_nonpersistent(self) -> State:
         """The state after messages that are kept once have been given: those that somebody holds stay."""
         kept = {row.id: row for row in self.messages.values() if row.persistent or row.holder}
-        return State(kept, self.objects, self.high_water, self.keys)
+        steps = {name: row for name, row in self.steps.items() if row.id in kept}
+        return State(kept, self.objects, self.high_water, self.keys, steps)
 
     def loaded(self) -> tuple[list[MessageRow], list[ObjectRow], int]:
         """Return what a load gives."""
@@ -85,6 +89,8 @@ class Traffic:
         self._number = begin
         self._sequence = 0
         self._handling = Random(random.getstate()[1][0])  # of its own: what is put and got is as ever
+        self._stepping = Random(random.getstate()[1][1])
+        self._steps = self._stepping.random() < 0.5  # whether handlers finish any
         self._released: list[MessageRow] = []  # that are not persistent, and may be claimed again
 
     def batch(self, state: State, *, grows: bool = True, large: bool = False) -> Rows:
@@ -92,7 +98,17 @@ class Traffic:
         rows = self._batch(state, grows=grows, large=large)
         if self._claims:
             self._handle(rows, state)
+            self._step(rows, state, grows=grows and self._steps)
         return rows
+
+    def _step(self, rows: Rows, state: State, *, grows: bool) -> None:
+        """Steps that are finished, some of messages that come or go in the same batch."""
+        random = self._stepping
+        there = [row.id for row in (*state.messages.values(), *rows.inserts) if row.persistent]
+        for id in random.sample(there, min(len(there), random.choice((0, 0, 1, 3)))) if grows else ():
+            place = 1 + sum(of == id for of, _ in state.steps)
+            value = random.randbytes(random.choice((0, 20, 3000)))
+            rows.steps.append(StepRow(id, place, f"step {place}", value))
 
     def _handle(self, rows: Rows, state: State) -> None:
         """Delays and keys of puts, attempts that failed, marks of handlers, keys that are freed. What was marked is

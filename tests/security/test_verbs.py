@@ -126,6 +126,7 @@ OF_THE_CONNECTION = {
     Verb.SETTLE,
     Verb.STOP_SERVING,
     Verb.DELIVERY_CONNECT,
+    Verb.STEP,
     Verb.SERIALIZE,
     Verb.TRIGGER_WAIT,
     Verb.AUTHENTICATE,

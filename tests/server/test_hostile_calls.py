@@ -62,6 +62,10 @@ class Chaos:
             Verb.STOP_SERVING: lambda: (pick([0, 1, 2, 3, -1]),),
             Verb.TAKE: lambda: (pick([1, 1, 2, 3, 0]), pick([1, 1, 5, 10**9, 0, -1])),
             Verb.SETTLE: lambda: packed_settlements([self._settlement() for _ in range(pick([1, 3, 600]))]),
+            Verb.STEP: lambda: (
+                pick([1, 1, 2, 3, 0, -1]), pick(["charge", "charge#2", "", "#2", "é" * 106, 5]),
+                pick([b"null", b"", bytes(65_536), bytes(65_537), "text"]),
+            ),
             Verb.PUT_MANY: self._put_many,
             Verb.GET_MANY: lambda: (self._handle(), self._descriptor(), self._gmo(), pick([1, 5, 300, 0, -1])),
             Verb.BEGIN: tuple,

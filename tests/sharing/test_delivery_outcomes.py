@@ -207,3 +207,13 @@ async def test_a_delivery_that_ends_while_the_database_is_away_comes_again(
     (again,) = await worker.take()
     assert again.attempt == 2
     await settle(worker, Outcome.DONE, again)
+
+
+async def test_a_step_on_a_shared_queue_is_refused_with_a_sentence(workers: Workers, there: Queue) -> None:
+    worker = await workers.start("QM1")
+    await there.put("a")
+    (taken,) = await worker.take()
+    with pytest.raises(MQError, match="Q is a shared queue, whose messages the queue-sharing group keeps") as refused:
+        await worker.step(taken, "charge", b"1")
+    assert refused.value.reason == MQRC.OPTION_NOT_VALID_FOR_TYPE
+    await settle(worker, Outcome.DONE, taken)

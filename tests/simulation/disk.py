@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
     from random import Random
 
-    from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow, Rows
+    from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow, Rows, StepRow
 
 TURNS_MAX = 4  # of the event loop, before a write reaches the disk, and again before it is answered
 TURNS_TO_LEARN = 2  # until the queue manager has heard that a write found no room
@@ -61,6 +61,9 @@ class Disk(Store):
 
     def load_keys(self) -> AsyncIterator[list[KeyRow]]:
         return self.faults.load_keys()
+
+    def load_steps(self) -> AsyncIterator[list[StepRow]]:
+        return self.faults.load_steps()
 
     def load_messages(self) -> AsyncIterator[list[MessageRow]]:
         return self.faults.load_messages()

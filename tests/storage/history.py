@@ -5,8 +5,20 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from broker.storage.store import Numbering, Rows
-from tests.storage.samples import ARCHIVE, ORDERS, SHIPPING, UNIT, Contents, handle, keep_keys, key, mark, message
+from broker.storage.store import Numbering, Rows, StepRow
+from tests.storage.samples import (
+    ARCHIVE,
+    ORDERS,
+    SHIPPING,
+    UNIT,
+    Contents,
+    handle,
+    keep_keys,
+    keep_steps,
+    key,
+    mark,
+    message,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -27,6 +39,8 @@ class History:
         self._there: list[int] = []
         self._holding = random.Random(seed)  # of its own: what is put and got is as ever
         self._handling = random.Random(seed)
+        self._stepping = random.Random(seed)
+        self._steps = 0
         self._keys: list[tuple[int, bytes]] = []
         self._fleeting: list[int] = []
         self._next_fleeting = 10**5
@@ -48,6 +62,7 @@ class History:
         messages: dict[int, MessageRow] = {}
         objects: dict[tuple[str, str], ObjectRow] = {}
         keys: dict[tuple[int, bytes], KeyRow] = {}
+        steps: dict[tuple[int, int], StepRow] = {}
         high_water = 0
         for each, rows in enumerate(self.batches[:number], 1):
             if each in without:
@@ -70,12 +85,14 @@ class History:
                 messages.pop(id, None)
             objects |= {(row.space, row.name): row for row in (*rows.objects, *rows.states)}
             keep_keys(keys, rows)
+            keep_steps(steps, messages, rows)
             high_water = max(high_water, rows.high_water)
         return Contents(
             [messages[id] for id in sorted(messages)],
             [objects[name] for name in sorted(objects)],
             high_water,
             tuple(sorted(keys.values())),
+            tuple(sorted(steps.values())),
         )
 
     def _rows(self) -> Rows:
@@ -92,6 +109,7 @@ class History:
             rows.backouts.append((self._random.choice(self._there), self._random.randrange(1, 9)))
         self._hold(rows)
         self._handle(rows)
+        self._step(rows)
         self._there += [row.id for row in rows.inserts if row.persistent]
         return rows
 
@@ -113,6 +131,15 @@ class History:
                 rows.handled.append((id, random.randrange(9), random.randbytes(random.randrange(30))))
             elif random.random() < 0.1:
                 rows.marked.append((id, random.choice((2, 3))))
+
+    def _step(self, rows: Rows) -> None:
+        """Steps of some messages, those that are new, and those that go with this batch among them."""
+        random = self._stepping
+        for id in (*(row.id for row in rows.inserts if row.persistent), *self._there[-3:], *rows.removals[:1]):
+            if random.random() < 0.05:
+                self._steps += 1
+                value = random.randbytes(random.choice((0, 5, 60)))
+                rows.steps.append(StepRow(id, self._steps, f"step {self._steps}", value))
 
     def _hold(self, rows: Rows) -> None:
         """Claims, a message that is only there while it is claimed, a publication."""

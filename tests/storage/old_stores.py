@@ -1,7 +1,8 @@
 """Stores as older releases have left them.
 
 Of version 1, without a log: one database, which was journal and snapshot. Of version 2: their database knows nobody who
-holds a message, and their log has nothing of it. Of version 3: so it is with what handlers leave, and with keys.
+holds a message, and their log has nothing of it. Of version 3: so it is with what handlers leave, and with keys; of
+version 4 with steps.
 """
 
 from __future__ import annotations
@@ -35,7 +36,15 @@ DROP TABLE message;
 ALTER TABLE older RENAME TO message;
 CREATE TRIGGER message_body AFTER DELETE ON message WHEN OLD.data IS NULL BEGIN DELETE FROM body WHERE id = OLD.id; END;
 DROP TABLE put_key;
+DROP TABLE step;
 PRAGMA user_version = {version};
+COMMIT;
+"""
+
+TO_4: Final = """
+BEGIN;
+DROP TABLE step;
+PRAGMA user_version = 4;
 COMMIT;
 """
 
@@ -94,8 +103,8 @@ def old_store(
 
 
 def to_older(database: Path, version: int, *, killed: bool) -> dict[str, bytes]:
-    """Make the database of a store in which nobody holds a message, and handlers have left nothing, one of version 2 or
-    3; its files by their names, with the write-ahead log where its queue manager was `killed`.
+    """Make the database of a store in which nobody holds a message, and handlers have left nothing, one of version 2 to
+    4; its files by their names, with the write-ahead log where its queue manager was `killed`.
     """
     log = database.with_name(f"{database.name}-wal")
     columns, names = (
@@ -105,7 +114,8 @@ def to_older(database: Path, version: int, *, killed: bool) -> dict[str, bytes]:
         db.execute("PRAGMA wal_autocheckpoint = 0")
         newer = "SELECT count(*) FROM message WHERE holder OR sequence OR place OR length(handling)"
         assert db.execute(newer).fetchone() == db.execute("SELECT count(*) FROM put_key").fetchone() == (0,)
-        db.executescript(TO_OLDER.format(columns=columns, names=names, version=version))
+        assert db.execute("SELECT count(*) FROM step").fetchone() == (0,)
+        db.executescript(TO_4 if version == 4 else TO_OLDER.format(columns=columns, names=names, version=version))
         db.execute("PRAGMA wal_checkpoint(RESTART)")
         files = {each.name: each.read_bytes() for each in (database, log)}
     db.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.storage.store import KeyRow, MessageRow, ObjectRow
+from broker.storage.store import KeyRow, MessageRow, ObjectRow, StepRow
 
 if TYPE_CHECKING:
     from broker.storage.store import Rows, Store
@@ -23,6 +23,11 @@ def message(id: int, data: bytes = b"hello", *, queue: int = 7, persistent: int 
 def key(id: int, text: bytes = b"order 42", *, queue: int = 7, until: float = 0.0) -> KeyRow:
     """The key of the put of a message."""
     return KeyRow(queue, text.ljust(16), id, b"" if id % 2 else b"given".ljust(24), b"%08d" % id, until)
+
+
+def step(id: int, place: int = 1, name: str = "charge", value: bytes = b'"ok"') -> StepRow:
+    """A finished step of a message."""
+    return StepRow(id, place, name, value)
 
 
 def mark(messages: dict[int, MessageRow], rows: Rows) -> None:
@@ -48,6 +53,14 @@ def keep_keys(keys: dict[tuple[int, bytes], KeyRow], rows: Rows) -> None:
     keys |= {(row.queue, row.key): row for row in rows.keys}
 
 
+def keep_steps(steps: dict[tuple[int, int], StepRow], messages: dict[int, MessageRow], rows: Rows) -> None:
+    """Steps come, and go with their messages, of which these are left."""
+    steps |= {(row.id, row.place): row for row in rows.steps if row.id in messages}
+    for id, place in list(steps):
+        if id not in messages:
+            del steps[id, place]
+
+
 class Contents(NamedTuple):
     """All that can be read from a store."""
 
@@ -55,18 +68,20 @@ class Contents(NamedTuple):
     objects: list[ObjectRow]
     high_water: int
     keys: tuple[KeyRow, ...] = ()
+    steps: tuple[StepRow, ...] = ()
 
 
 async def contents(store: Store) -> Contents:
     """Load everything, each message with its data; this is when messages with persistent=0 are given and forgotten."""
     objects, high_water = await store.load_objects()
+    steps = sorted([each async for chunk in store.load_steps() for each in chunk])
     messages: list[MessageRow] = []
     async for chunk in store.load_messages():
         assert all(row.data is None for row in chunk)
         data = await store.read_data(row.id for row in chunk)
         messages += [row._replace(data=data[row.id]) for row in chunk]
     keys = sorted([each async for chunk in store.load_keys() for each in chunk])
-    return Contents(messages, objects, high_water, tuple(keys))
+    return Contents(messages, objects, high_water, tuple(keys), tuple(steps))
 
 
 async def reopened(store: Store) -> Contents:

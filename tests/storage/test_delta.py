@@ -14,9 +14,10 @@ from broker.storage.memory import MemoryStore
 from broker.storage.snapshot.checks import Checks
 from broker.storage.snapshot.database import FIRST_KEY, Snapshot
 from broker.storage.snapshot.delta import Delta
-from broker.storage.store import KeyRow, MessageRow, Numbering, ObjectRow, Rows
+from broker.storage.snapshot.steps import FIRST_STEP
+from broker.storage.store import KeyRow, MessageRow, Numbering, ObjectRow, Rows, StepRow
 
-from .samples import Contents, key, message
+from .samples import Contents, key, message, step
 
 NAMES = [("QUEUE", "A"), ("QUEUE", "B"), ("PROCESS", "A")]
 
@@ -31,6 +32,7 @@ class Traffic:
         self._there: list[int] = []
         self._gone: list[int] = []
         self._last = 0
+        self._steps = 0
 
     def batch(self) -> Rows:
         random = self._random
@@ -60,7 +62,12 @@ class Traffic:
             marked=[(id, random.choice((2, 3))) for id in some[2::3]],
             keys=[self._key() for _ in range(random.randrange(3))],
             freed=[self._key()[:2] for _ in range(random.randrange(3))],
+            steps=[self._step(id) for id in (*some, *(row.id for row in inserts)) if random.random() < 0.3],
         )
+
+    def _step(self, id: int) -> StepRow:
+        self._steps += 1
+        return StepRow(id, self._steps, "step", self._random.randbytes(self._random.choice((0, 7, 4000))))
 
     def _key(self) -> KeyRow:
         """One of a few, so that they come and go."""
@@ -91,6 +98,7 @@ def write(snapshot: Snapshot, db: Connection, delta: Delta, number: int) -> None
     snapshot.define(db, list(delta.objects.items()))
     snapshot.drop_keys(db, list(delta.keys))
     snapshot.store_keys(db, [row for row in delta.keys.values() if row is not None])
+    snapshot.store_steps(db, [row for each in delta.steps.values() for row in each.values()])
     snapshot.raise_high_water(delta.high_water)
     snapshot.commit(db, number, 1)
 
@@ -101,6 +109,7 @@ def in_memory(store: MemoryStore) -> Contents:
         [store._objects[name] for name in sorted(store._objects)],
         store._high_water,
         tuple(sorted(store._keys.values())),
+        tuple(sorted(row for each in store._steps.values() for row in each.values())),
     )
 
 
@@ -114,12 +123,13 @@ def in_snapshot(snapshot: Snapshot, db: Connection) -> Contents:
         snapshot.load_objects(db),
         snapshot.tally.high_water,
         tuple(snapshot.load_keys(db, FIRST_KEY, 100)),
+        tuple(snapshot.load_steps(db, FIRST_STEP, 1000)),
     )
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_what_is_carried_over_is_what_is_in_memory(tmp_path: Path, seed: int) -> None:
-    """Log case 54. Now and then two deltas become one, as after a carry-over that found no room."""
+    """Log cases 54 and 56. Now and then two deltas become one, as after a carry-over that found no room."""
     random = Random(seed)
     traffic, memory = Traffic(random), MemoryStore()
     snapshot = Snapshot(tmp_path / "evermq-1.db", b"i" * 16, Checks(seed))
@@ -164,7 +174,7 @@ def test_a_delta_that_changes_nothing_is_false() -> None:
     for rows in (
         Rows(removals=[1]), Rows(hardened=[1]), Rows(dropped=[NAMES[0]]), Rows(high_water=1), Rows(held=[run]),
         Rows(placed=[run]), Rows(states=[ObjectRow(*NAMES[0], 1, "KIND", b"")]), Rows(handled=[(1, 0, b"")]),
-        Rows(marked=[(1, 2)]), Rows(keys=[key(1)]), Rows(freed=[key(1)[:2]]),
+        Rows(marked=[(1, 2)]), Rows(keys=[key(1)]), Rows(freed=[key(1)[:2]]), Rows(steps=[step(1)]),
     ):  # fmt: skip
         delta = Delta()
         delta.apply(rows)

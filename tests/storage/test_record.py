@@ -20,9 +20,9 @@ from broker.storage.log.record import (
     pack,
     unpack,
 )
-from broker.storage.store import KeyRow, MessageRow, Numbering, Rows
+from broker.storage.store import KeyRow, MessageRow, Numbering, Rows, StepRow
 
-from .samples import ARCHIVE, ORDERS, SHIPPING, key, message
+from .samples import ARCHIVE, ORDERS, SHIPPING, key, message, step
 
 BLOCK = 4096
 SEED = 0x5EED
@@ -56,6 +56,8 @@ HANDLED = Rows(
     freed=[key(6, queue=2**40)[:2]],
 )
 
+STEPS = Rows(inserts=[message(1)], steps=[step(1), step(2**62, 999, "Größe#2", b"\0\xff" * 3000)])
+
 OLD = Rows(
     inserts=[
         MessageRow(300, 7, 4, 1, b"descriptor", 5, b"hello"),
@@ -85,12 +87,21 @@ def decoded(data: bytes, place: LogPlace = PLACE, seed: int = SEED) -> Record | 
     return decode(memoryview(data), place, seed=seed, block_bytes=BLOCK)
 
 
-@pytest.mark.parametrize("rows", [Rows(), ROWS, RUNS, HANDLED], ids=["empty", "everything", "runs", "handled"])
+@pytest.mark.parametrize(
+    "rows", [Rows(), ROWS, RUNS, HANDLED, STEPS], ids=["empty", "everything", "runs", "handled", "steps"]
+)
 def test_a_batch_comes_back_as_it_was(rows: Rows) -> None:
     found = unpack(memoryview(pack(rows)))
     assert found == rows
     assert all(isinstance(row, MessageRow) for row in found.inserts)
     assert all(isinstance(row, KeyRow) for row in found.keys)
+    assert all(isinstance(row, StepRow) for row in found.steps)
+
+
+def test_d7_7_a_batch_without_steps_is_as_it_was_before_there_were_any() -> None:
+    """So what the log of an older release holds is read, and a batch without steps takes not a byte more."""
+    assert len(msgpack.unpackb(pack(HANDLED))) == 13
+    assert len(msgpack.unpackb(pack(STEPS))) == 14
 
 
 def test_a_batch_without_claims_is_as_it_was_before_there_were_any() -> None:

@@ -130,6 +130,21 @@ def test_numbers_of_messages_are_not_given_again(tmp_path: Path) -> None:
     assert started(tmp_path / "data").high_water == max(row.place or row.id for row in history.after(250).messages)
 
 
+def test_d7_7_steps_are_kept_with_their_messages_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+    """Log case 56. It was never finished then: the report says that it runs again."""
+    history = stored(tmp_path / "data")
+    expected = history.after(250)
+    assert len(expected.steps) > 10
+    with closing(sqlite3.connect(tmp_path / "data" / "evermq-1.db")) as db, db:
+        db.execute("PRAGMA journal_mode = DELETE").fetchall()
+        ((id, place),) = db.execute("SELECT id, max(place) FROM step WHERE id = (SELECT min(id) FROM step)")
+        db.execute("UPDATE step SET value = x'00' WHERE id = ? AND place = ?", (id, place))
+    found = recovered(tmp_path / "data")
+    assert f"1 finished steps of a message on ORDERS, MsgId unknown (message {id}); they run again" in found.lost
+    left = tuple(each for each in expected.steps if each[:2] != (id, place))
+    assert started(tmp_path / "data") == expected._replace(steps=left)
+
+
 def test_who_holds_messages_is_kept_where_it_can_be_read(tmp_path: Path) -> None:
     """Log case 46. Where neither the database nor the log can say it of a message any more, nobody holds it."""
     rows = [message(id, persistent=id % 2)._replace(place=id + 50 if id == 3 else 0) for id in range(1, 7)]

@@ -14,9 +14,18 @@ from broker.storage.snapshot.checks import TALLY_MAX, Checks, Tally
 from broker.storage.snapshot.database import FIRST_KEY, PAGE_BYTES, Snapshot
 from broker.storage.snapshot.errors import StoreBusyError
 from broker.storage.snapshot.statements import statement
-from broker.storage.store import KeyRow, MessageRow, ObjectRow, StoreFailedError, StoreFullError, StoreUnusableError
+from broker.storage.snapshot.steps import FIRST_STEP
+from broker.storage.store import (
+    KeyRow,
+    MessageRow,
+    ObjectRow,
+    StepRow,
+    StoreFailedError,
+    StoreFullError,
+    StoreUnusableError,
+)
 
-from .samples import ORDERS, SHIPPING, key, message
+from .samples import ORDERS, SHIPPING, key, message, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,6 +116,46 @@ def test_many_keys_go_at_once_whether_they_are_there_or_not(bench: Bench, count:
     bench.commit()
     assert bench.snapshot.load_keys(bench.db, FIRST_KEY, 900) == [KEYS[1]]
     assert bench.snapshot.verify(bench.db) == []
+
+
+# Steps
+
+STEPS = [step(1), step(1, 2, "ship", b""), step(7, 1, "Größe", b"x" * 70_000)]
+
+
+def keep_steps(bench: Bench, *steps: StepRow) -> None:
+    bench.snapshot.begin(bench.db)
+    bench.snapshot.store_steps(bench.db, steps)
+    bench.commit()
+
+
+def test_steps_come_back_in_pages_and_the_tally_counts_them(bench: Bench) -> None:
+    assert bench.snapshot.load_steps(bench.db, FIRST_STEP, 9) == []
+    keep_steps(bench, *STEPS)
+    bench.reopen()
+    first = bench.snapshot.load_steps(bench.db, FIRST_STEP, 2)
+    assert [*first, *bench.snapshot.load_steps(bench.db, first[-1][:2], 2)] == STEPS
+    assert (bench.snapshot.load_objects(bench.db), bench.snapshot.tally.objects) == ([], 3)
+    assert bench.snapshot.tally.object_sum == sum(map(CHECKS.step, STEPS))
+    assert bench.snapshot.verify(bench.db) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "reported"),
+    [
+        ("UPDATE step SET value = 'text' WHERE id = 7", "step 1 of message 7 is not|another kind"),
+        ("UPDATE step SET value = x'00' WHERE id = 7", "step 1 of message 7 is not what was written"),
+        ("UPDATE step SET name = 'mail' WHERE place = 2", "step 2 of message 1 is not what was written"),
+        ("UPDATE step SET id = 2 WHERE id = 7", "step 1 of message 2 is not what was written"),
+        ("DELETE FROM step WHERE id = 7", "0 definitions, 0 keys of puts and 2 steps, and they are not the 3 written"),
+    ],
+)
+def test_a_step_that_is_not_what_was_written_is_refused(bench: Bench, change: str, reported: str) -> None:
+    """log case 30."""
+    keep_steps(bench, *STEPS)
+    bench.db.execute(change)
+    with pytest.raises(StoreUnusableError, match=reported):
+        bench.snapshot.verify(bench.db)
 
 
 @pytest.mark.parametrize(
@@ -399,9 +448,10 @@ def test_every_bit_of_the_state_row_that_changes_is_told(bench: Bench) -> None:
         changed = bytearray(value)
         changed[bit // 8] ^= 1 << bit % 8
         assert CHECKS.unseal(bytes(changed)) is None
-    bench.db.execute("UPDATE state SET value = zeroblob(76)")
-    with pytest.raises(StoreUnusableError, match="its state row is not what was written"):
-        bench.snapshot.open(bench.db)
+    for changed_value in ("zeroblob(76)", "'text'"):
+        bench.db.execute(f"UPDATE state SET value = {changed_value}")
+        with pytest.raises(StoreUnusableError, match="its state row is not what was written"):
+            bench.snapshot.open(bench.db)
 
 
 def test_the_database_of_another_store_is_refused(bench: Bench) -> None:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from broker.storage.log_store import LogStore
 from broker.storage.memory import MemoryStore
-from broker.storage.store import KeyRow, MessageRow, Numbering, ObjectRow, Rows, Store
+from broker.storage.store import KeyRow, MessageRow, Numbering, ObjectRow, Rows, StepRow, Store
 from tests.stores import as_killed, carried_over, log_store
 from tests.tries import tries
 
-from .samples import Contents, contents, handle, keep_keys, key, mark, reopened
+from . import samples
+from .samples import Contents, contents, handle, keep_keys, keep_steps, key, mark, reopened
 
 NAMES = [("QUEUE", "A"), ("QUEUE", "B"), ("PROCESS", "A")]
 REOPEN = "reopen"
@@ -63,6 +64,10 @@ def batches(draw: st.DrawFn) -> Rows:
             for id, until in draw(st.dictionaries(ids, st.sampled_from([0.0, 4e9]), max_size=2)).items()
         ],
         freed=[key(id, bytes([id % 3]), queue=id % 2)[:2] for id in draw(st.lists(ids, max_size=2))],
+        steps=[
+            samples.step(id, 0, value=value)
+            for id, value in draw(st.dictionaries(ids, st.binary(), max_size=2)).items()
+        ],
     )
 
 
@@ -73,6 +78,7 @@ class Model:
         self.messages: dict[int, MessageRow] = {}
         self.objects: dict[tuple[str, str], ObjectRow] = {}
         self.keys: dict[tuple[int, bytes], KeyRow] = {}
+        self.steps: dict[tuple[int, int], StepRow] = {}
         self.high_water = 0
 
     def write(self, rows: Rows) -> None:
@@ -99,6 +105,7 @@ class Model:
             self.objects.pop(name, None)
         self.objects |= {(row.space, row.name): row for row in (*rows.objects, *rows.states)}
         keep_keys(self.keys, rows)
+        keep_steps(self.steps, self.messages, rows)
         self.high_water = max(self.high_water, rows.high_water)
 
     def only_known(self, rows: Rows) -> None:
@@ -110,19 +117,24 @@ class Model:
         rows.hardened = [id for id in rows.hardened if id in known]
         rows.handled = [each for each in rows.handled if each[0] in known]
         rows.marked = [each for each in rows.marked if each[0] in known]
+        places = {id: 1 + sum(known == id for known, _ in self.steps) for id in known}
+        rows.steps = [each._replace(place=places[each.id]) for each in rows.steps if each.id in known]
         rows.held = [run._replace(ids=[id for id in run.ids if id in known]) for run in rows.held]
         rows.placed = [run._replace(ids=[id for id in run.ids if id in known]) for run in rows.placed]
 
     def crash(self) -> None:
         """Nonpersistent messages are kept over an orderly stop alone, unless somebody holds them."""
         self.messages = {id: row for id, row in self.messages.items() if row.persistent or row.holder}
+        keep_steps(self.steps, self.messages, Rows())
 
     def load(self) -> Contents:
         """All there is, sorted; the nonpersistent messages that nobody holds for the last time."""
+        steps = tuple(sorted(self.steps.values()))
         loaded = [self.messages[id] for id in sorted(self.messages)]
         self.messages = {row.id: row for row in loaded if row.persistent or row.holder}
+        keep_steps(self.steps, self.messages, Rows())
         objects = [self.objects[name] for name in sorted(self.objects)]
-        return Contents(loaded, objects, self.high_water, tuple(sorted(self.keys.values())))
+        return Contents(loaded, objects, self.high_water, tuple(sorted(self.keys.values())), steps)
 
 
 async def compare(store: Store, steps: list[Rows | str]) -> None:

@@ -12,7 +12,7 @@ from broker.storage import log_store, memory
 from broker.storage.memory import MemoryStore
 from broker.storage.store import DataDamagedError, Numbering, ObjectRow, Rows, Store, StoreFailedError
 
-from .samples import ARCHIVE, ORDERS, SHIPPING, Contents, contents, key, message, reopened
+from .samples import ARCHIVE, ORDERS, SHIPPING, Contents, contents, key, message, reopened, step
 
 SIZES = [0, 1, 1023, 1024, 1025, 4096, 1_000_000]
 EMPTY = Contents([], [], 0)
@@ -215,6 +215,31 @@ async def test_a_key_goes_from_one_message_to_another_in_one_batch(store: Store)
     await reopened(store)
     await store.write(Rows(inserts=[message(2)], removals=[1], keys=[key(2)], freed=[key(1)[:2]]))
     assert await reopened(store) == Contents([message(2)], [], 0, (key(2),))
+
+
+async def test_steps_come_back_in_their_order_and_go_with_their_message(store: Store) -> None:
+    """Log case 56."""
+    await store.write(Rows(inserts=[message(1), message(2)]))
+    await store.write(Rows(steps=[step(2, 2, "ship"), step(1), step(2, 1)]))
+    assert (await reopened(store)).steps == (step(1), step(2, 1), step(2, 2, "ship"))
+    await store.write(Rows(steps=[step(2, 3, "mail", b"")]))
+    await store.write(Rows(inserts=[message(3)], steps=[step(3)], removals=[1]))
+    left = (step(2, 1), step(2, 2, "ship"), step(2, 3, "mail", b""), step(3))
+    for _ in range(2):
+        assert (await reopened(store)).steps == left
+    await store.write(Rows(steps=[step(2, 4)], removals=[2, 3]))
+    assert await reopened(store) == Contents([], [], 0)
+
+
+async def test_a_step_of_a_message_that_is_kept_once_goes_with_it(store: Store) -> None:
+    """Of a nonpersistent message that an orderly stop keeps."""
+    await store.write(Rows(inserts=[message(1, persistent=0)], steps=[step(1)]))
+    assert (await reopened(store)).steps == (step(1),)
+    assert await reopened(store) == Contents([], [], 0)
+
+
+def test_a_step_needs_room() -> None:
+    assert Rows(steps=[step(1)]).grows
 
 
 async def test_keys_are_loaded_in_chunks(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

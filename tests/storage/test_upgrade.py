@@ -22,13 +22,13 @@ from tests.stores import log_store
 
 from .old_stores import to_older
 from .ruins import change, content, started
-from .samples import ORDERS, Contents, contents, key, message, reopened
+from .samples import ORDERS, Contents, contents, key, message, reopened, step
 
 DATABASE = "evermq-1.db"
 OLD = Contents([message(1), message(2, b"x" * 5000)._replace(backout_count=3), message(3, persistent=0)], [ORDERS], 99)
 
 
-@pytest.fixture(params=[2, 3], ids=["version 2", "version 3"])
+@pytest.fixture(params=[2, 3, 4], ids=["version 2", "version 3", "version 4"])
 def old(request: pytest.FixtureRequest) -> int:
     """A version that is upgraded in its place."""
     return int(request.param)
@@ -67,14 +67,15 @@ async def test_it_is_upgraded_at_its_first_start_and_says_so(data: Path, caplog:
     await store.write(
         Rows(held=[Numbering(20, 1, [2])], placed=[Numbering(0, 50, [1])], handled=[(1, 2, b"failed")], keys=[key(1)])
     )
+    await store.write(Rows(steps=[step(1)]))
     changed = [
         OLD.messages[0]._replace(place=50, backout_count=2, handling=b"failed"),
         OLD.messages[1]._replace(holder=20, sequence=1),
     ]
     left = await reopened(store)
-    assert (left.messages, left.keys) == (changed, (key(1),))
+    assert (left.messages, left.keys, left.steps) == (changed, (key(1),), (step(1),))
     await store.close()
-    assert version_of(data) == 4
+    assert version_of(data) == 5
     assert sum("store upgraded" in each.getMessage() for each in caplog.records) == 1
 
 
@@ -86,7 +87,7 @@ async def test_an_older_release_refuses_it_by_name(data: Path, old: int, monkeyp
     monkeypatch.setattr(database, "version", lambda: old)  # all that an older release looks at before it writes
     before = content(data)
     with pytest.raises(
-        StoreUnusableError, match=rf"evermq-1.db has version 4, and this program knows versions up to {old}"
+        StoreUnusableError, match=rf"evermq-1.db has version 5, and this program knows versions up to {old}"
     ):
         await log_store(data).open()
     after = content(data)
@@ -130,8 +131,18 @@ class FullAt:
 
 
 @pytest.mark.parametrize(
-    "statement",
-    ["BEGIN", "ALTER TABLE message ADD COLUMN handling", "-- One row a key", "CREATE INDEX", "PRAGMA user", "COMMIT"],
+    ("old", "statement"),
+    [
+        (2, "BEGIN"),
+        (2, "ALTER TABLE message ADD COLUMN holder"),
+        (3, "ALTER TABLE message ADD COLUMN handling"),
+        (3, "-- One row a key"),
+        (3, "CREATE INDEX"),
+        (3, "-- One row a step"),
+        (4, "-- One row a step"),
+        (4, "PRAGMA user"),
+        (4, "COMMIT"),
+    ],
 )
 async def test_columns_that_find_no_room_leave_nothing_and_can_be_added_again(
     data: Path, old: int, statement: str
@@ -157,7 +168,7 @@ async def test_the_tools_read_it_before_and_after(data: Path, old: int, upgraded
         await store.close()
     whole = await asyncio.to_thread(verify, SystemDisk(data))
     assert (whole.findings, whole.messages) == ([], 3)
-    assert version_of(data) == (4 if upgraded else old)
+    assert version_of(data) == (5 if upgraded else old)
     change(data / "log.0", 30)
     done = await asyncio.to_thread(recover, SystemDisk(data), 1.8e9, b"", accept_loss=True)
     assert (done.messages, done.definitions, done.lost) == (3, 1, [])

@@ -215,6 +215,8 @@ def test_each_row_that_was_changed_is_told(tmp_path: Path) -> None:
         ((put,),) = db.execute("SELECT id FROM put_key ORDER BY id DESC LIMIT 1")
         db.execute("UPDATE put_key SET digest = x'00' WHERE id = ?", (put,))
         db.execute("DELETE FROM put_key WHERE id = (SELECT min(id) FROM put_key)")
+        ((stepped,),) = db.execute("SELECT max(id) FROM step")
+        db.execute("UPDATE step SET value = x'00' WHERE id = ?", (stepped,))
     reported = "\n".join(findings(tmp_path / "data"))
     for each in (
         f"backout count or the holder of a message is not what was written: ORDERS, MsgId unknown (message {ids[0]})",
@@ -223,7 +225,8 @@ def test_each_row_that_was_changed_is_told(tmp_path: Path) -> None:
         "messages, and they are not the",
         "the definition of SHIPPING is not what was written",
         f"the key of the put of message {put} is not what was written",
-        "keys of puts, and they are not the",
+        "keys of puts and ",
+        f"a step of message {stepped} is not what was written",
     ):
         assert each in reported
 

@@ -147,6 +147,7 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.EXPLAIN_CONNECT: ("explain_connect", ("bob", "192.0.2.7", "APP", "CN=bob", "", False)),
     Verb.FIGURES: ("figures", ("ORDERS.*", "queue", "evermq", 2000)),
     Verb.RECENT_LOG: ("recent_log", (40,)),
+    Verb.STEP: ("step", (17, "charge#2", b'"receipt 5"')),
 }
 """The calls of a port but for PUT_MANY, by verb: the method and its arguments, in the order of the frame."""
 
@@ -218,6 +219,7 @@ RESULTS: dict[Verb, Any] = {
     Verb.EXPLAIN_CONNECT: Access(allowed=True, user="bob", steps=()),
     Verb.FIGURES: "# TYPE evermq_units_of_work gauge\nevermq_units_of_work 3\n",
     Verb.RECENT_LOG: LogPiece(42, 50, ["level=INFO event=listening", "level=INFO event=ready"]),
+    Verb.STEP: 0,
 }
 """What calls return, by verb."""
 
@@ -260,6 +262,15 @@ TERMED_RESULTS: dict[Verb, Any] = {
     Verb.GET_MANY: [DELIVERY, DELIVERY._replace(deliver_at=1.8e9)],
 }
 """What these return then."""
+
+STEPPED = TakeAnswer(
+    b"",
+    [
+        DeliveryAnswer(17, 1, 6, 0.5, [DELIVERY]),
+        DeliveryAnswer(18, 2, 0, 0.0, [DELIVERY], {"charge": b'"receipt 5"', "ship": b"null"}),
+    ],
+)
+"""What a TAKE returns of a message for which steps were finished."""
 
 WARNED = [CommandReply(code="AMQ8006I", text="AMQ8006I: ...", warnings=("EMQ0002W: ...",))]
 """The replies to a script that sets an attribute which does not act."""

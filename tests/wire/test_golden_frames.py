@@ -29,6 +29,7 @@ from tests.wire.samples import (
     PUT_TERMS,
     RESULTS,
     SECURED,
+    STEPPED,
     STOPPED,
     TERMED_RESULTS,
     TOKEN,
@@ -63,6 +64,7 @@ LATER = (
     *ACCESS_CALLS,
     Verb.FIGURES,
     Verb.RECENT_LOG,
+    Verb.STEP,
 )
 """The calls whose frames stand behind those of the first version."""
 
@@ -98,6 +100,7 @@ CLIENT: list[tuple[Any, ...]] = [
     *((verb, 1, number, *CALLS[verb][1]) for number, verb in enumerate(ACCESS_CALLS, 323)),
     (Verb.FIGURES, 1, 330, *CALLS[Verb.FIGURES][1]),
     (Verb.RECENT_LOG, 1, 331, *CALLS[Verb.RECENT_LOG][1]),
+    (Verb.STEP, 1, 340, *CALLS[Verb.STEP][1]),
 ]
 SERVER: list[tuple[Any, ...]] = [
     WELCOME,
@@ -128,6 +131,8 @@ SERVER: list[tuple[Any, ...]] = [
     *((Verb.ANSWER, 1, number, *fields(verb, RESULTS[verb])) for number, verb in enumerate(ACCESS_CALLS, 323)),
     (Verb.ANSWER, 1, 330, *fields(Verb.FIGURES, RESULTS[Verb.FIGURES])),
     (Verb.ANSWER, 1, 331, *fields(Verb.RECENT_LOG, RESULTS[Verb.RECENT_LOG])),
+    (Verb.ANSWER, 1, 340, *fields(Verb.STEP, RESULTS[Verb.STEP])),
+    (Verb.ANSWER, 1, 341, *fields(Verb.TAKE, STEPPED)),
     (Verb.REFUSED, 0, 0, 2162, "QM1 is stopping"),
 ]
 

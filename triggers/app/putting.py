@@ -194,7 +194,7 @@ class AppPuts:
         return bool(await connection.release_delayed(put.resolved_q_name, put.md.msg_id))
 
     def joined(self, *, syncpoint: bool = True) -> Run | None:
-        """The delivery whose unit what the caller does is part of; without `syncpoint` of none.
+        """The delivery whose unit what the caller does is part of; without `syncpoint`, and in a step, of none.
 
         Raises HCONN_ERROR (2018) in a handler whose attempt has failed, and for what would join a unit that is over.
         """
@@ -203,7 +203,7 @@ class AppPuts:
             return None
         if syncpoint or run.decided is None or run.decided.outcome != Outcome.DONE:
             run.check_open()
-        return run if syncpoint else None
+        return run if syncpoint and run.joins else None
 
     async def _connection(self, options: PutOptions) -> tuple[Connection, int]:
         """The connection for a put, and whether it is in a unit of work."""

@@ -16,6 +16,12 @@ FEEDBACK_MAX: Final = 999_999_999
 """The range of Feedback that MQ leaves to applications (MQFB_APPL_FIRST, MQFB_APPL_LAST)."""
 
 
+class StepError(Exception):
+    """What was kept of a step is not what its function returns now: the annotation of its return cannot read it. The
+    attempt fails with it, as with any exception.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Retry:
     """The retries of a message: how many, and after how long (handlers rules 1.3, 1.4, 2.1).

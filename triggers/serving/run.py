@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from broker import Clock, Connection, Delivered, Message
     from triggers.app.handler import Handler
     from triggers.monitor.process import TriggerMessage
+    from triggers.serving.steps import AttemptSteps
 
 _DONE: Final = Outcome.DONE.value
 
@@ -70,6 +71,7 @@ class QueueServer(Protocol):
         """True if a handler has ended the event loop: the queue manager finds out which."""
 
     async def connect(self, delivered: Delivered) -> Connection: ...
+    async def keep_step(self, delivered: Delivered, name: str, value: bytes) -> None: ...
     async def reply(self, run: Run, value: object) -> None: ...
     def settle(self, run: Run, settlement: Settlement) -> None: ...
     def ended(self, run: Run) -> None: ...
@@ -81,8 +83,11 @@ class Run:
 
     __slots__ = (
         "_connecting", "_connection", "_overdue", "_timer", "_unread", "began", "begun", "decided", "delivered",
-        "error", "forgotten", "portal", "server", "task",
+        "error", "forgotten", "portal", "server", "steps", "task",
     )  # fmt: skip
+
+    joins = True  # what the app puts in it is in its unit of work
+    steps: AttemptSteps  # once the attempt has asked for one
 
     def __init__(self, server: QueueServer, delivered: Delivered) -> None:
         self.server = server
@@ -116,7 +121,7 @@ class Run:
     def attempt(self) -> Attempt:
         """The attempt that this is."""
         delivered = self.delivered
-        return Attempt(delivered.attempt, delivered.limit, delivered.waited, self.server.handler.q_name)
+        return Attempt(delivered.attempt, delivered.limit, delivered.waited, self.server.handler.q_name, self)
 
     @property
     def app(self) -> object:

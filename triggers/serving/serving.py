@@ -232,6 +232,10 @@ class QueueService:
         """The connection of a delivery."""
         return await self._deliveries.connect(delivered, self.handler.name)
 
+    async def keep_step(self, delivered: Delivered, name: str, value: bytes) -> None:
+        """Keep a step that was finished for a delivery: it is durable when this returns."""
+        await self._deliveries.step(delivered, name, value)
+
     async def reply(self, run: Run, value: object) -> None:
         """Put what a handler has returned as a reply, where one is asked for."""
         if self.replies is not None and run.messages[0].md.reply_to_q:

@@ -91,17 +91,21 @@ def show_letters(queue: str, *, in_json: bool, url: str, **filters: Unpack[Filte
 @click.option("--all", "everything", is_flag=True, help="All that are there now.")
 @click.option("--to", metavar="Q", default="", help="The queue to put them to.  [default: where each came from]")
 @click.option("--force", is_flag=True, help="Also what was put back three times, and groups that are not whole.")
+@click.option("--clear-steps", is_flag=True, help="Have the steps that handlers had finished run again.")
 @with_url
-def retry_letters(queue: str, *, everything: bool, to: str, force: bool, url: str, **filters: Unpack[Filters]) -> int:
+def retry_letters(
+    queue: str, *, everything: bool, to: str, force: bool, clear_steps: bool, url: str, **filters: Unpack[Filters]
+) -> int:
     """Put letters on QUEUE back to where they came from, as the messages they were, with BackoutCount 0.
 
-    A group goes as a whole. What cannot go stays where it is and is told on standard error, with exit code 10.
+    A group goes as a whole. Steps that handlers had finished stay so. What cannot go stays where it is and is told on
+    standard error, with exit code 10.
     """
     selection = _meant(filters, everything=everything)
 
     async def retried(connection: Connection) -> int:
         async with DeadLetterQueue(connection, queue) as letters:
-            return await _reported(letters.retry(selection, to=to, force=force))
+            return await _reported(letters.retry(selection, to=to, force=force, clear_steps=clear_steps))
 
     return converse(url, retried)
 
@@ -203,6 +207,7 @@ def reported(letter: DeadLetter) -> dict[str, Any]:
         "attempts": letter.attempts or None,
         "crashes": letter.crashes or None,
         "replays": letter.replays or None,
+        "steps": list(letter.steps) or None,
         "first_failed": moment_of(letter.first_failed),
         "failed_at": moment_of(letter.failed_at),
         "exception": letter.exception or None,
@@ -229,11 +234,16 @@ def lines_of(letter: DeadLetter) -> list[str]:
     """All of a letter: what it says of itself, its own properties, the traceback and the data."""
     named = {name: value for name, value in letter.properties.items() if not name.startswith("evermq.")}
     fields = {name.replace("_", " "): value for name, value in reported(letter).items()}
-    lines = [f"{name:<14} {value}" for name, value in fields.items()]
+    lines = [f"{name:<14} {_told(value)}" for name, value in fields.items()]
     lines += [f"property       {name} = {value!r}" for name, value in named.items()]
     if letter.traceback:
         lines += ["traceback", *(f"  {line}" for line in letter.traceback.splitlines())]
     return [*lines, "data", f"  {_shown(letter.data)}"]
+
+
+def _told(value: object) -> str:
+    """A field for people: names with commas, and on one line whatever is in them."""
+    return ", ".join(" ".join(str(each).split()) for each in value) if isinstance(value, list) else str(value)
 
 
 def _shown(data: bytes) -> str:

@@ -60,7 +60,7 @@ def _arrived(manager: Manager, queue: LocalQueue, entries: Sequence[Entry], mome
     for entry in entries:
         failure = entry.handling.failure if entry.handling is not None else None
         if failure is None:
-            entry.handling = None
+            entry.handling = entry.handling and entry.handling.left
             put.append(entry)
         elif failure.dead:
             held.append(entry)
@@ -89,7 +89,7 @@ def load(manager: Manager, queue: LocalQueue, entries: Sequence[Entry], moment: 
                 continue
             if handling is not None:
                 handling.not_before = 0.0
-                entry.handling = handling if handling.failure is not None else None
+                entry.handling = handling.left
             there.append(entry)
     if there:
         queue.load(there)

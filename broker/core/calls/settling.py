@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.calls import postponing
 from broker.core.calls.gets import dispatch
-from broker.core.calls.puts import delaying, sending
+from broker.core.calls.puts import delaying, sending, stepping
 from broker.core.message.logical_order import Instant
 from broker.core.message.rows import Rows
 from broker.core.queues import unit as units
@@ -108,9 +108,11 @@ def put_again(entry: Entry) -> Unit | None:
     entry.queue.counts.backed_out += 1
     entry.queue.place(entry, unit)
     unit.puts.append(entry)
-    if entry.handling is not None and entry.delayed:
-        entry.queue.delay(entry)
-        delaying.join(unit, unit.puts, Instant(wall=entry.handling.not_before))
+    if entry.handling is not None:
+        if entry.delayed:
+            entry.queue.delay(entry)
+            delaying.join(unit, unit.puts, Instant(wall=entry.handling.not_before))
+        stepping.come_back(entry, unit)
     return unit
 
 

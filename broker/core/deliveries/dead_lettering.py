@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from broker.core.calls.puts import sending
+from broker.core.calls.puts.stepping import FOLDER, STEPS
 from broker.core.message import report_options
 from broker.core.message.generated import reports
 from broker.core.message.generated.dead_letter import dead_letter
 from broker.core.message.generated.generated import GeneratedMessage, descriptor_of
 from broker.core.message.headers import properties
+from broker.core.message.stepped import steps_of
 from broker.mqi.errors import MQError
 from broker.mqi.layouts import folders, rfh2
 from broker.mqi.reasons import MQRC
+from broker.mqi.step_fields import pack_steps
 
 if TYPE_CHECKING:
     from broker.core.manager import Manager
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
     from broker.mqi.delivery_fields import ServiceOptions
     from broker.mqi.layouts.folders import Value
 
-FOLDER: Final = "evermq"
 REPLAYS: Final = "evermq.replays"
 """The number of times that it was put back from a dead-letter queue: kept, unlike all else in the folder."""
 
@@ -105,6 +107,9 @@ def _properties(entry: Entry, record: FailureRecord, moment: Moment) -> bytes:
         "evermq.traceback": record.traceback,
         "evermq.put_expiry": entry.expiry_left(moment.wall),
     }
+    steps = steps_of(entry)
+    if steps is not None and steps.values:
+        reports[STEPS] = pack_steps(steps.values)
     reports |= {name: value for name, value in folders.decode(own).items() if name == REPLAYS}
     kept = [text for text in texts if folders.read(text).name != FOLDER]
     return rfh2.pack([*kept, *folders.encode(reports)])

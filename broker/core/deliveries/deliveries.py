@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.deliveries import backoff, ending, salvaging, taking
+from broker.core.deliveries import backoff, ending, finishing, salvaging, taking
 from broker.core.deliveries.counts import HandlerCounts
 from broker.core.deliveries.delivery import DeliveryWorker
 from broker.core.deliveries.service import VIEW, Service, WaitingTaker
 from broker.core.message.entry import AVAILABLE
 from broker.core.message.put_time import put_at
+from broker.core.message.stepped import rows_of, steps_of
+from broker.core.message.steps import StepBudget
 from broker.core.names.resolution import UnknownNameError
 from broker.mqi.constants.attribute_values import MQTT
 from broker.mqi.errors import MQError
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from broker.core.deliveries.delivery import Delivery
+    from broker.core.deliveries.finishing import FinishedStep
     from broker.core.deliveries.steps import Ending, Step
     from broker.core.deliveries.taking import HandOut
     from broker.core.manager import Manager
@@ -42,6 +45,7 @@ class Deliveries:
         self._last_id = 0
         self._last_service = 0
         self._due: list[Entry] = []  # held for a dead-letter queue, and to be tried again
+        self.step_budget = StepBudget()
         self.dead_lettering: set[Entry] = set()  # those, until they have been: they count no start
 
     # Who serves
@@ -235,6 +239,7 @@ class Deliveries:
         if failures:
             delivery.quarantined = any(failure is not None and failure.quarantined for failure in failures)
             worker.quarantined += delivery.quarantined
+            finishing.begin_attempt(delivery.entries)
 
     def started(self, deliveries: list[Delivery], moment: Moment) -> None:
         """Deliveries are on their way to a worker."""
@@ -255,6 +260,15 @@ class Deliveries:
         worker = self._workers.get(hconn)
         delivery = None if worker is None else worker.deliveries.get(id)
         return None if delivery is None or delivery.pending else delivery
+
+    def begin_step(self, delivery: Delivery, name: str, value: bytes) -> FinishedStep:
+        """A step of the message of a delivery is finished, as `finishing.begin` has it."""
+        return finishing.begin(self._manager, delivery, name, value)
+
+    @staticmethod
+    def rows_of(entries: Iterable[Entry]) -> Rows:
+        """The rows that keep messages, with the steps that handlers have finished for them."""
+        return rows_of(entries)
 
     def any_of(self, hconn: Hconn) -> bool:
         """True if a connection has deliveries whose ends are not durable."""
@@ -361,6 +375,11 @@ class Deliveries:
         """Return the number of messages of a queue that handlers have now."""
         service = self._services.get(queue)
         return 0 if service is None else sum(len(delivery.entries) for delivery in service.in_flight.values())
+
+    def check_invariants(self, queues: Iterable[LocalQueue]) -> None:
+        """Raise AssertionError where the room of steps is not that of those that are there. For tests."""
+        found = [steps_of(entry) for queue in queues for entry in queue.shelf.entries.values()]
+        assert self.step_budget.bytes == sum(steps.size for steps in found if steps is not None)
 
 
 def _unfit(queue: LocalQueue, process_exists: bool) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.calls import expiring
 from broker.core.calls.settling import softened
-from broker.core.deliveries import backoff
+from broker.core.deliveries import backoff, finishing
 from broker.core.deliveries.failures import TEXT_MAX, failed, failure_of, postponed, quarantine
 from broker.core.deliveries.steps import (
     Ending,
@@ -29,7 +29,7 @@ from broker.core.message.entry import AVAILABLE
 from broker.core.message.handling import FailureRecord, Handling
 from broker.core.message.rows import Rows
 from broker.core.queues.unit import Unit
-from broker.mqi.delivery_fields import NO_FAILURE, Became, Outcome, Settled
+from broker.mqi.delivery_fields import NO_FAILURE, Became, Outcome, Settled, Settlement
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
     from broker.core.moment import Moment
-    from broker.mqi.delivery_fields import Failure, Settlement
+    from broker.mqi.delivery_fields import Failure
 
 _FULL: Final = int(MQRC.STORAGE_MEDIUM_FULL)
 
@@ -67,6 +67,8 @@ def end(
         attempts = backoff.attempts(delivery.service.options, delivery.service.queue)
         over = settlement.counted and attempts is not None and any(each.backout_count >= attempts for each in entries)
         part(manager, ending, [] if over else delayed, delayed if over else [], moment)
+    elif outcome == Outcome.FAILED and finishing.refused(entries):
+        _refused_step(manager, ending, moment)
     elif outcome == Outcome.FAILED or (outcome == Outcome.UNREADABLE and delivery.service.options.retry_unreadable):
         counts.failed += len(entries)
         counts.timed_out += settlement.timed_out * len(entries)
@@ -84,6 +86,19 @@ def end(
             record.feedback = settlement.feedback
         part(manager, ending, [], entries, moment)
     return ending
+
+
+def _refused_step(manager: Manager, ending: Ending, moment: Moment) -> None:
+    """The store had no room for a step: the message waits uncharged, as where it has none for a commit."""
+    delivery = ending.delivery
+    assert delivery is not None
+    service, entries = delivery.service, delivery.entries
+    service.counts.returned += len(entries)
+    for entry in entries:
+        tries = service.refusals[entry.key] = service.refusals.get(entry.key, 0) + 1
+        postponed(entry, Settlement(delivery.id, Outcome.LATER.value, seconds=backoff.refused(tries)), moment)
+    part(manager, ending, entries, [], moment)
+    ending.answer = ending.answer._replace(reason=_FULL)
 
 
 def give_back(manager: Manager, delivery: Delivery) -> Ending:

@@ -1,13 +1,16 @@
-"""The handling of a message: the end of the delay that its put asked for, and the failure of its last attempt
-(`docs/rules/handlers.md`).
+"""The handling of a message: the end of the delay that its put asked for, the failure of its last attempt
+(`docs/rules/handlers.md`), and its steps, which the store keeps apart.
 """
 
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgpack
+
+if TYPE_CHECKING:
+    from broker.core.message.steps import KeptSteps
 
 ERROR_BYTES: Final = 1024
 """Of the text of an exception, so much is kept with the message."""
@@ -47,12 +50,16 @@ class Handling:
 
     __slots__ = ("failure", "not_before")
 
+    steps: KeptSteps | None = None  # room for them has a SteppedHandling alone
+
     def __init__(self, not_before: float = 0.0, failure: FailureRecord | None = None) -> None:
         self.not_before = not_before
         self.failure = failure
 
     def pack(self) -> bytes:
         """As `MessageRow.handling` keeps it."""
+        if self.failure is None and not self.not_before:
+            return b""
         fields = () if self.failure is None else astuple(self.failure)
         packed: bytes = msgpack.packb((self.not_before, *fields))
         return packed
@@ -63,5 +70,20 @@ class Handling:
         not_before, *fields = msgpack.unpackb(packed)
         return Handling(not_before, FailureRecord(*fields) if fields else None)
 
+    @property
+    def left(self) -> Handling | None:
+        """What is left of it when the message is not delayed any more; None: nothing."""
+        return self if self.failure is not None or self.steps is not None else None
+
     def __repr__(self) -> str:
         return f"<Handling {self.not_before} {self.failure}>"
+
+
+class SteppedHandling(Handling):
+    """That of a message for which handlers have finished steps."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self, not_before: float, failure: FailureRecord | None, steps: KeptSteps) -> None:
+        super().__init__(not_before, failure)
+        self.steps: KeptSteps | None = steps

@@ -81,6 +81,22 @@ class KeyRow(NamedTuple):
     until: float
 
 
+class StepRow(NamedTuple):
+    """A step that a handler has finished for a message, as it is kept. `id` is that of the message, `place` the number
+    of the step among those of the message, from 1. A step never changes, and goes with its message.
+    """
+
+    id: int
+    place: int
+    name: str
+    value: bytes
+
+    @property
+    def length(self) -> int:
+        """The bytes of its value."""
+        return len(self.value)
+
+
 @dataclass(slots=True)
 class Rows:
     """The changes of one unit, or of a batch of units together. Never altered once handed to a store."""
@@ -103,19 +119,20 @@ class Rows:
     # the same rows say of the end of such a delivery counts after it
     keys: list[KeyRow] = field(default_factory=list)  # stored or replaced, by (queue, key)
     freed: list[tuple[int, bytes]] = field(default_factory=list)  # (queue, key) forgotten before their time
+    steps: list[StepRow] = field(default_factory=list)  # of messages that are there, or among the inserts
 
     def __bool__(self) -> bool:
         """True if there is anything to write."""
         return bool(
             self.inserts or self.removals or self.backouts or self.hardened
             or self.objects or self.states or self.dropped or self.held or self.placed or self.high_water
-            or self.handled or self.marked or self.keys or self.freed
+            or self.handled or self.marked or self.keys or self.freed or self.steps
         )  # fmt: skip
 
     @property
     def grows(self) -> bool:
         """True if it needs room for good: it adds something."""
-        return bool(self.inserts or self.objects or self.held)
+        return bool(self.inserts or self.objects or self.held or self.steps)
 
     def extend(self, other: Rows) -> None:
         """Take in the rows of another unit. Two unsettled units never touch one message, so the order is free."""
@@ -132,4 +149,5 @@ class Rows:
         self.marked.extend(other.marked)
         self.keys.extend(other.keys)
         self.freed.extend(other.freed)
+        self.steps.extend(other.steps)
         self.high_water = max(self.high_water, other.high_water)

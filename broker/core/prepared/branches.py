@@ -92,7 +92,7 @@ class PreparedBranch:
             "since": self.since, "puts": self.puts, "gets": self.gets, "keys": self.keys, "freed": self.freed,
         }  # fmt: skip
         row = ObjectRow(SPACE, str(self.id), self.number, SPACE, msgpack.packb(fields))
-        return Rows(inserts=rows.inserts, states=[row])
+        return Rows(inserts=rows.inserts, states=[row], steps=rows.steps)
 
     def commit_rows(self) -> Rows:
         """Its end, committed: the messages got are gone."""
@@ -216,7 +216,7 @@ def _get(branch: PreparedBranch, entries: dict[int, Entry], moment: Moment) -> N
         handling = entry.handling
         if handling is not None and handling.not_before <= moment.wall:  # as `releasing.load` has it
             handling.not_before = 0.0
-            entry.handling = handling if handling.failure is not None else None
+            entry.handling = handling.left
         entry.queue.place(entry, unit)
         entry.queue.arrive((entry,))
         entry.queue.take(entry, unit)

@@ -347,6 +347,8 @@ class LocalQueue(LocalQueueAttributes):
             shelf.damaged.pop(entry.key, None)
         if self.keys is not None:
             self.keys.gone(entry)
+        if entry.handling is not None and entry.handling.steps is not None:
+            entry.handling.steps.drop()
         self.bytes -= entry.length
 
     # How many there are

@@ -30,15 +30,16 @@ class FreedKey(NamedTuple):
 class UnitExtras:
     """`delayed` has the messages put with a delivery instant that is to come: on the monotonic clock, or None for one
     of the wall clock, which the message has. `puts` are the keys of messages that were put, `cancels` those of messages
-    that were got while they were delayed, or cleared.
+    that were got while they were delayed, or cleared. `stepped` has messages that were put with steps.
     """
 
-    __slots__ = ("cancels", "delayed", "puts")
+    __slots__ = ("cancels", "delayed", "puts", "stepped")
 
     def __init__(self) -> None:
         self.delayed: dict[Entry, float | None] = {}
         self.puts: list[PutKey] = []
         self.cancels: list[FreedKey] = []
+        self.stepped: list[Entry] = []
 
     def cancel(self, entry: Entry) -> None:
         """The unit removes a message as if it had never been put."""
@@ -61,6 +62,9 @@ class UnitExtras:
         for freed in self.cancels:
             if freed.holder.persistence and freed.hashed not in put.get(id(freed.keys), ()):
                 rows.freed.append((freed.number, freed.hashed))
+        for entry in self.stepped:
+            if entry.persistence and entry.handling is not None and entry.handling.steps is not None:
+                rows.steps += entry.handling.steps.rows(entry.id)
 
     def commit(self, now: float) -> None:
         """The unit is committed, before what it has got goes: its keys are known to all."""

@@ -235,7 +235,10 @@ class DeliveryService:
             messages = [delivered(Grant(piece), PLAIN, now) for piece in delivery.pieces()]
             limit = self._core.deliveries.limit(delivery)
             waited = self._core.deliveries.waited(first, now)
-            handed.append(DeliveryAnswer(delivery.id, first.backout_count + 1, limit, waited, messages))
+            answer = DeliveryAnswer(delivery.id, first.backout_count + 1, limit, waited, messages)
+            if first.handling is not None and (steps := first.handling.steps) is not None:
+                answer = answer._replace(steps=dict(steps.values))
+            handed.append(answer)
         trigger = b""
         if call.handed:
             trigger = self._trigger(call.handed[0].service.queue)

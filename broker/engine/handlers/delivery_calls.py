@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.core.deliveries import backoff
+from broker.core.message.rows import Rows
 from broker.core.security.rights import Right
+from broker.engine.calls.answers import fail, succeed
 from broker.engine.calls.unit_of_work import DeliveryUnit
 from broker.engine.handlers.deliveries import TakeCall
 from broker.engine.jobs.awaits import PAUSE
@@ -14,8 +16,10 @@ from broker.engine.releases import release_early
 from broker.interface.handlers.delivery_answers import ServeAnswer
 from broker.interface.port import Call
 from broker.mqi import checks
+from broker.mqi.delivery_fields import delivery_ended
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
+from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +65,9 @@ class DeliveryCalls:
     def settle_deliveries(self, settlements: Sequence[Settlement]) -> Call[list[Settled]]:
         self.verbs["settle_deliveries"] += 1
         return self.call_order.in_order(Call(), self._settle, settlements)
+
+    def step(self, delivery: int, name: str, value: bytes) -> Call[int]:
+        return self.call_order.in_order(Call(), self._step, delivery, name, value)
 
     def delivery_connection(self, delivery: int, appl_name: str) -> Call[Port]:
         return self.call_order.in_order(Call(), self._delivery_connection, delivery, appl_name)
@@ -110,6 +117,28 @@ class DeliveryCalls:
     def _settle(self, call: Call[list[Settled]], settlements: Sequence[Settlement]) -> None:
         backoff.check_settlements(settlements)
         self.context.delivery_ends.settle(self, call, settlements)  # type: ignore[arg-type]
+
+    def _step(self, call: Call[int], number: int, name: str, value: bytes) -> None:
+        delivery = self.core.deliveries.delivery(self.hconn, number)
+        if delivery is None:
+            raise delivery_ended(number)
+        finished = self.core.deliveries.begin_step(delivery, name, value)
+
+        def written(error: Exception | None) -> None:
+            if error is None:
+                finished.steps.finish(finished.row)
+                succeed(call, 0)
+                return
+            finished.steps.refuse(finished.row)
+            if isinstance(error, StoreFullError):
+                fail(call, MQRC.STORAGE_MEDIUM_FULL, f"there is no room for step {name!r}: {error}")
+            else:
+                fail(call, MQRC.CONNECTION_BROKEN, "the store failed")
+
+        if finished.written:
+            self.context.journal.submit(Rows(steps=[finished.row]), written)
+        else:
+            written(None)
 
     def _delivery_connection(self, call: Call[Any], number: int, appl_name: str) -> None:
         delivery = self.core.deliveries.delivery(self.hconn, number)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.deliveries.steps import Fate
 from broker.core.message.rows import Rows
+from broker.core.message.stepped import steps_coming
 from broker.engine.calls.answers import nobody, succeed
 from broker.engine.calls.gets import ReceivingCall
 from broker.engine.mistakes import mistake
@@ -228,7 +229,7 @@ class DeliveryEnds:
             return
         for step in list(ending.steps):
             written = partial(self._step_written, ending, step, then)
-            if step.rows:
+            if step.rows or any(steps_coming(entry) for entry in step.entries):
                 self._context.journal.submit(step.rows, written)
             else:
                 written(None)

@@ -350,6 +350,8 @@ class Journal:
             count += len(rows.inserts) + len(rows.removals)
             for row in rows.inserts:
                 size += row.length
+            for step in rows.steps:
+                size += len(step.value)
         return batch
 
     def _refuse_later(self, callers: Iterable[object | None], full: StoreFullError) -> None:

@@ -12,6 +12,7 @@ from broker.core.calls import releasing
 from broker.core.calls.puts import keying
 from broker.core.message.entry import AVAILABLE, Entry
 from broker.core.message.rows import GOT, HANDLED_ALONE, Rows
+from broker.core.message.stepped import with_room
 from broker.engine.journal.bodies import tell_damage
 from broker.storage.store import DataDamagedError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from broker.core.manager import Manager
-    from broker.core.message.rows import MessageRow
+    from broker.core.message.rows import MessageRow, StepRow
     from broker.core.moment import Moment
     from broker.core.queues.queue import LocalQueue
     from broker.storage.store import Store
@@ -33,6 +34,8 @@ async def load_messages(store: Store, core: Manager, moment: Moment) -> int:
     those that handlers in this process had in theirs are judged together (handlers rule 1.5).
     """
     loading = _Loading(core, moment)
+    async for steps in store.load_steps():
+        loading.take_steps(steps)
     with _collector_at_rest():
         async for rows in store.load_messages():
             nonpersistent = loading.take(rows)
@@ -77,8 +80,14 @@ class _Loading:
         self._branches = core.branches
         self._held: dict[int, list[tuple[int, Entry]]] = {}  # by holder: sequence and message
         self._marked: list[tuple[Entry, bool]] = []  # by handlers in this process, and whether each was alone
+        self._steps: dict[int, list[StepRow]] = {}  # of messages that are still to come
         self.changes = Rows()
         self.count = 0
+
+    def take_steps(self, rows: list[StepRow]) -> None:
+        """Keep steps until their messages come."""
+        for row in rows:
+            self._steps.setdefault(row.id, []).append(row)
 
     def take(self, rows: list[MessageRow]) -> list[Entry]:
         """Put the messages of some rows on their queues; those that are not persistent."""
@@ -92,6 +101,8 @@ class _Loading:
                 continue
             entry = Entry.from_row(queue, row, prepared=row.holder in self._units)
             entry.share(common)
+            if self._steps and (steps := self._steps.pop(row.id, None)):
+                with_room(entry, self._core.deliveries.step_budget).load(steps)
             if row.id in self._branches.awaited:
                 self._branches.take(entry, row)
                 continue

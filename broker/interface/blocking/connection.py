@@ -37,6 +37,7 @@ class SyncDeliveries(Face[Deliveries]):
     take = Blocking(Deliveries.take)
     wait = Blocking(Deliveries.wait)
     settle = Blocking(Deliveries.settle)
+    step = Blocking(Deliveries.step)
     q_name = FaceProperty[str]()
 
 

@@ -16,9 +16,10 @@ from broker.interface.port import answer
 from broker.mqi.delivery_fields import FAILURES_MAX, NO_FAILURE, SETTLE_MAX, check_feedback
 from broker.mqi.errors import MQError
 from broker.mqi.layouts.layouts import MQTMC2
+from broker.mqi.step_fields import check_step_name, check_step_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
     from broker.interface.connection import Connection
@@ -34,7 +35,8 @@ class Delivered:
 
     `attempt` is the BackoutCount of its first message plus one, `limit` the number of the last attempt (0: there is
     none). `messages` has one message, but for batches and groups. `trigger` is the trigger message of its queue.
-    `waited` are the seconds for which the first message could have been had.
+    `waited` are the seconds for which the first message could have been had. `steps` are those that were finished for
+    its message before, by name, in their order; None: there are none.
     """
 
     id: int
@@ -43,6 +45,7 @@ class Delivered:
     waited: float
     messages: tuple[Message, ...]
     trigger: MQTMC2
+    steps: Mapping[str, bytes] | None = None
 
 
 class Deliveries:
@@ -126,6 +129,19 @@ class Deliveries:
                 call.withdraw()
         return settled
 
+    async def step(self, delivery: Delivered, name: str, value: bytes) -> None:
+        """Keep a step that was finished for the message of a delivery; return when it is durable. The next delivery of
+        the message, to whoever it is, brings it in `Delivered.steps`.
+
+        Raises ValueError for a name or a value that cannot be kept; HCONN_ERROR (2018) for a delivery that has ended,
+        OPTION_NOT_VALID_FOR_TYPE (2045) for one of a batch, a group or a shared queue, OBJECT_ALREADY_EXISTS (2100) for
+        a step that is kept, DATA_LENGTH_ERROR (2010) and RESOURCE_PROBLEM (2102) where there is no more room for them
+        with the message, and with all, STORAGE_MEDIUM_FULL (2192).
+        """
+        check_step_name(name)
+        check_step_value(name, value)
+        await answer(self._port.step(delivery.id, name, value))
+
     async def connect(self, delivery: Delivered, appl_name: str = "") -> Connection:
         """The connection whose unit of work is that of the delivery, made when it is first asked for and ended with the
         delivery: a `DeliveryConnection`. Raises HOBJ_ERROR (2019) for one that is settled.
@@ -144,7 +160,9 @@ class Deliveries:
 
     def _delivered(self, received: DeliveryAnswer) -> Delivered:
         messages = tuple([Message(each, self._opened) for each in received.messages])
-        return Delivered(received.id, received.attempt, received.limit, received.waited, messages, self._trigger)
+        return Delivered(
+            received.id, received.attempt, received.limit, received.waited, messages, self._trigger, received.steps
+        )
 
 
 def _parts(settlements: Sequence[Settlement]) -> Iterator[list[Settlement]]:

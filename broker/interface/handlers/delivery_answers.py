@@ -17,6 +17,7 @@ class ServeAnswer(NamedTuple):
 class DeliveryAnswer(NamedTuple):
     """A delivery that has been taken. `attempt` is the BackoutCount of its first message plus one, `limit` the attempt
     that is the last one (0: there is none), `waited` for how many seconds its first message could have been had.
+    `steps` are those that were finished for it before, by name, in their order; None: there are none.
     """
 
     id: int
@@ -24,6 +25,7 @@ class DeliveryAnswer(NamedTuple):
     limit: int
     waited: float
     messages: list[GetAnswer]
+    steps: dict[str, bytes] | None = None
 
 
 class TakeAnswer(NamedTuple):

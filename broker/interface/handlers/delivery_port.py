@@ -42,6 +42,15 @@ class DeliveryPort(Forwarding):
         """
         return self.forward("settle_deliveries", settlements)
 
+    def step(self, delivery: int, name: str, value: bytes) -> Call[int]:
+        """Keep a step that a handler has finished with the message of this delivery: answered when that is durable.
+
+        HCONN_ERROR (2018) for a delivery that has ended; OPTION_NOT_VALID_FOR_TYPE (2045) for one of a batch, a group
+        or a shared queue; OBJECT_ALREADY_EXISTS (2100) for a step that is kept; DATA_LENGTH_ERROR (2010) beyond what
+        one message may have, RESOURCE_PROBLEM (2102) beyond what all may; STORAGE_MEDIUM_FULL (2192).
+        """
+        return self.forward("step", delivery, name, value)
+
     def delivery_connection(self, delivery: int, appl_name: str) -> Call[Port]:
         """The connection of a delivery, whose unit of work is that of the delivery: MQBEGIN, MQCMIT and MQBACK are
         ENVIRONMENT_ERROR (2012). It ends with the delivery: HCONN_ERROR (2018) from then on.

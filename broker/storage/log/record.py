@@ -14,7 +14,7 @@ from zlib import crc32
 
 import msgpack
 
-from broker.core.message.rows import KeyRow, MessageRow, Numbering, ObjectRow, Rows
+from broker.core.message.rows import KeyRow, MessageRow, Numbering, ObjectRow, Rows, StepRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -131,11 +131,13 @@ def pack(rows: Rows) -> bytes:
     parts: tuple[object, ...] = (
         inserts, rows.removals, rows.backouts, rows.hardened, objects, dropped, rows.high_water,
     )  # fmt: skip
-    by_handlers = rows.handled or rows.marked or rows.keys or rows.freed
+    by_handlers = rows.handled or rows.marked or rows.keys or rows.freed or rows.steps
     if rows.held or rows.placed or by_handlers:
         parts += (list(map(_packed_run, rows.held)), list(map(_packed_run, rows.placed)))
     if by_handlers:
         parts += (rows.handled, rows.marked, rows.keys, rows.freed)
+    if rows.steps:
+        parts += ([(each.id, each.place, each.name.encode(), each.value) for each in rows.steps],)
     payload: bytes = msgpack.Packer().pack(parts)  # as `packb` does, which is a call more
     return payload
 
@@ -144,7 +146,7 @@ def unpack(payload: memoryview) -> Rows:
     """The batch of a payload."""
     parts: tuple[Any, ...] = msgpack.unpackb(payload, use_list=False)
     inserts, removals, backouts, hardened, objects, dropped, high_water, *more = parts
-    held, placed, handled, marked, keys, freed = (more + [()] * 6)[:6]
+    held, placed, handled, marked, keys, freed, steps = (more + [()] * 7)[:7]
     return Rows(
         inserts=_messages(inserts),
         removals=list(removals),
@@ -159,6 +161,7 @@ def unpack(payload: memoryview) -> Rows:
         marked=list(marked),
         keys=list(starmap(KeyRow, keys)),
         freed=list(freed),
+        steps=[StepRow(id, place, name.decode(), value) for id, place, name, value in steps],
     )
 
 

@@ -15,6 +15,7 @@ second copy while the database is half written.
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from broker.core.queues.counts.duration import Duration
@@ -121,6 +122,8 @@ class CarryOver:
         if delta.objects:
             yield partial(snapshot.define, objects=list(delta.objects.items()))
         yield from self._keys(delta.keys)
+        for steps in runs(chain.from_iterable(each.values() for each in delta.steps.values())):
+            yield partial(snapshot.store_steps, rows=steps)
         snapshot.raise_high_water(delta.high_water)
         yield partial(snapshot.commit, number=self.number, generation=self._manifest.current.generation)
         self.committed = True

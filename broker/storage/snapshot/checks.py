@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
 if TYPE_CHECKING:
-    from broker.storage.store import KeyRow, MessageRow, ObjectRow
+    from broker.storage.store import KeyRow, MessageRow, ObjectRow, StepRow
 
 _HEAD: Final = Struct("<qqqqq").pack
 _COUNTERS: Final = Struct("<qqq").pack
 _HELD: Final = Struct("<qqqqqq").pack
 _KEY: Final = Struct("<qqdqq").pack
+_STEP: Final = Struct("<qqq").pack
 _ID: Final = Struct("<q").pack
 _TALLY: Final = Struct("<16sqqqQqQq")
 
@@ -26,7 +27,7 @@ TALLY_MAX: Final = 2**64
 class Tally(NamedTuple):
     """The contents of a snapshot: all up to the record `number` of the log, which was of `generation`. Counts of rows,
     and the sums of their checks mod 2^64: an older page in the middle of newer ones is told by them. Among the objects
-    are the keys of puts.
+    are the keys of puts, and steps.
     """
 
     number: int = 0
@@ -80,6 +81,11 @@ class Checks:
         """Of the key of a put."""
         fields = _KEY(row.queue, row.id, row.until, len(row.key), len(row.msg_id))
         return crc32(b"".join((fields, row.key, row.msg_id, row.digest)), self._seed)
+
+    def step(self, row: StepRow) -> int:
+        """Of a finished step."""
+        name = row.name.encode()
+        return crc32(row.value, crc32(name, crc32(_STEP(row.id, row.place, len(name)), self._seed)))
 
     def message(self, row: MessageRow) -> int:
         """Return the share of a message's row in the sum."""

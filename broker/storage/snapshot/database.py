@@ -15,6 +15,7 @@ from broker.storage.snapshot.checks import TALLY_MAX, Tally
 from broker.storage.snapshot.errors import DAMAGED, StoreBusyError, reading, writing
 from broker.storage.snapshot.scripts import schema, version
 from broker.storage.snapshot.statements import flat, in_chunks, inserts_of, runs, statement
+from broker.storage.snapshot.steps import SnapshotSteps, others_than_written
 from broker.storage.store import KeyRow, MessageRow, ObjectRow, StoreFailedError, StoreUnusableError
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ KEYS_SINCE: Final = 4
 FIRST_KEY: Final = (-1, b"")
 """Before all keys."""
 
+_COLUMNS_SINCE: Final = 4
+"""The first version in which messages have the columns that they have."""
+
 _UNREADABLE: Final = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
 
 # As MessageRow._make, which counts the columns, at a third of the cost: a start may make a million.
@@ -47,9 +51,9 @@ class DatabaseRoom(NamedTuple):
     free: int
 
 
-class Snapshot:
+class Snapshot(SnapshotSteps):
     """The snapshot at `path`, of the store `instance`. `tally` is what it holds, as of the last transaction; `version`
-    that of its schema, which is 2 or 3 until `broker.storage.snapshot.upgrade` has added columns.
+    that of its schema, which is 2 to 4 until `broker.storage.snapshot.upgrade` has added what is new.
     """
 
     def __init__(self, path: Path, instance: bytes, checks: Checks) -> None:
@@ -59,6 +63,7 @@ class Snapshot:
         self.version = version()
         self.tally = Tally()
         self._pending = Tally()
+        self._has_steps = False
 
     def at(self, path: Path) -> Snapshot:
         """The same at another path, not opened yet."""
@@ -86,7 +91,10 @@ class Snapshot:
             self.version = check_owner(db, self.path)
             _prepare(db)
             row = db.execute(statement("load_state")).fetchone()
-        state = self._checks.unseal(row[0]) if row else None
+            self._look_for_steps(db)
+        state = (
+            self._checks.unseal(row[0]) if row and isinstance(row[0], bytes) else None
+        )  # a changed byte may be a NULL
         if state is None:
             raise self._damaged("its state row is not what was written")
         instance, self.tally = state
@@ -111,11 +119,10 @@ class Snapshot:
             keys = key_sum = 0
             if self.version >= KEYS_SINCE:
                 keys, key_sum = db.execute(statement("sum_keys")).fetchone()
-        if (len(objects) + keys, (total + key_sum) % TALLY_MAX) != (self.tally.objects, self.tally.object_sum):
-            raise self._damaged(
-                f"it has {len(objects)} definitions and {keys} keys of puts, and they are not the "
-                f"{self.tally.objects} written"
-            )
+            steps, step_sum = self._sum_steps(db)
+        found = len(objects) + keys + steps, (total + key_sum + step_sum) % TALLY_MAX
+        if found != (self.tally.objects, self.tally.object_sum):
+            raise self._damaged(others_than_written(len(objects), keys, steps, self.tally.objects))
         return objects
 
     def load_keys(self, db: sqlite3.Connection, after: tuple[int, bytes], limit: int) -> list[KeyRow]:
@@ -202,6 +209,7 @@ class Snapshot:
         after = FIRST_KEY
         while keys := self.load_keys(db, after, 1000):
             after = keys[-1][:2]
+        self._look_at_steps(db)
         damaged: list[int] = []
         last, count, total = -1, 0, 0
         while True:
@@ -232,7 +240,7 @@ class Snapshot:
         self._count_messages(len(rows), total)
 
     def remove(self, db: sqlite3.Connection, ids: Sequence[int]) -> None:
-        """Remove messages that are there."""
+        """Remove messages that are there, with their steps."""
         with writing():
             for sql, chunk in in_chunks("sum_messages", ids):
                 count, total = db.execute(sql, chunk).fetchone()
@@ -241,6 +249,7 @@ class Snapshot:
                 self._count_messages(-count, -total)
             for sql, chunk in in_chunks("remove_message", ids):
                 db.execute(sql, chunk)
+            self._drop_steps(db, ids)
 
     def change(self, db: sqlite3.Connection, ids: Sequence[int], left: Callable[[int, Counters], Counters]) -> None:
         """Change what may change of messages that are there: `left` says what is left of it."""
@@ -367,7 +376,7 @@ def _prepare(db: sqlite3.Connection) -> None:
 
 def load_statement(found: int) -> str:
     """The name of the statement that loads messages from a snapshot of this version."""
-    return "load_messages" if found == version() else f"load_messages_of_version_{found}"
+    return "load_messages" if found >= _COLUMNS_SINCE else f"load_messages_of_version_{found}"
 
 
 def check_owner(db: sqlite3.Connection, path: Path) -> int:

@@ -17,7 +17,7 @@ from broker.storage.store import MessageRow
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from broker.storage.store import KeyRow, Numbering, ObjectRow, Rows
+    from broker.storage.store import KeyRow, Numbering, ObjectRow, Rows, StepRow
 
 Counters: TypeAlias = "tuple[int, int, int, int, int, bytes]"
 """The changeable fields in the row of a message: backout_count, hardened, holder, sequence, place, handling."""
@@ -32,7 +32,7 @@ class Delta:
     `counters` has the backout count (None: as it was; else nobody holds it) and the mark `hardened` of messages in the
     snapshot; `held` the holder and the sequence, `placed` the place, `handled` what handlers have left with any
     messages, and they count after those of the row and of `counters`; `objects` None for one that was dropped, `keys`
-    for one that was freed.
+    for one that was freed; `steps` new steps, by message and place.
     """
 
     def __init__(self) -> None:
@@ -44,13 +44,14 @@ class Delta:
         self.handled: dict[int, bytes] = {}
         self.objects: dict[tuple[str, str], ObjectRow | None] = {}
         self.keys: dict[tuple[int, bytes], KeyRow | None] = {}
+        self.steps: dict[int, dict[int, StepRow]] = {}
         self.high_water = 0
         self.held_later = 0  # rows of the snapshot that runs have held or placed, at most
 
     def __bool__(self) -> bool:
         return bool(
             self.inserts or self.removals or self.counters or self.held or self.placed or self.handled
-            or self.objects or self.keys or self.high_water
+            or self.objects or self.keys or self.steps or self.high_water
         )  # fmt: skip
 
     @property
@@ -103,6 +104,8 @@ class Delta:
         for run in rows.placed:
             self._hold(run, repeat(_FREE))
             self.placed.update(zip(run.ids, count(run.first), strict=False))
+        for step in rows.steps:
+            self.steps.setdefault(step.id, {})[step.place] = step
         for id in rows.removals:
             self._remove(id)
         if rows.objects or rows.states or rows.dropped or rows.keys or rows.freed:
@@ -132,6 +135,8 @@ class Delta:
         self.held_later += later.held_later
         self.objects |= later.objects
         self.keys |= later.keys
+        for id, steps in later.steps.items():
+            self.steps[id] = self.steps.get(id, {}) | steps
         self.high_water = max(self.high_water, later.high_water)
 
     def _hold(self, run: Numbering, held: Iterable[tuple[int, int]]) -> None:
@@ -153,10 +158,11 @@ class Delta:
         self.counters[id] = (backouts, hardened)
 
     def _remove(self, id: int) -> None:
-        if self.held or self.placed or self.handled:
+        if self.held or self.placed or self.handled or self.steps:
             self.held.pop(id, None)
             self.placed.pop(id, None)
             self.handled.pop(id, None)
+            self.steps.pop(id, None)
         if self.inserts.pop(id, None) is None:
             self.removals[id] = None
             self.counters.pop(id, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _FOLDER = files(__package__) / "sql"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _REPEATED = re.compile(r"(\([?, 0x']+\)|\?) /\* \.\.\. \*/")
+_ADDED: Final = {4: "keys.sql", 5: "steps.sql"}
+"""By the version that brought it: the file with the statements."""
 _VERSION = re.compile(r"PRAGMA user_version = (\d+)")
 
 
@@ -34,12 +36,12 @@ def repeated(statement: str, times: int) -> str:
 @cache
 def schema() -> str:
     """The script that makes an empty database a snapshot."""
-    return "\n".join([(_FOLDER / "schema.sql").read_text(encoding="utf-8"), *additions()])
+    return "\n".join([(_FOLDER / "schema.sql").read_text(encoding="utf-8"), *additions(0)])
 
 
-def additions() -> Collection[str]:
-    """The part of it that snapshots of the versions 2 and 3 lack, a statement each."""
-    return statements("keys.sql").values()
+def additions(found: int) -> Collection[str]:
+    """The part of it that a snapshot of the version `found` lacks, a statement each, but for columns of messages."""
+    return [sql for since, name in _ADDED.items() if found < since for sql in statements(name).values()]
 
 
 @cache

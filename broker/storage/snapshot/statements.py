@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from broker.storage.snapshot.checks import Checks
-    from broker.storage.store import MessageRow
+    from broker.storage.store import MessageRow, StepRow
 
 INLINE_BYTES_MAX: Final = 1024
 """Data up to this size lies in the row of its message, larger data in a table of its own."""
@@ -36,6 +36,7 @@ _CHUNK_MESSAGES_MAX: Final = 32  # Sixteen parameters a row: SQLite before 3.32 
 
 Statement: TypeAlias = "tuple[str, Sequence[object]]"
 _T = TypeVar("_T")
+_Row = TypeVar("_Row", "MessageRow", "StepRow")
 
 
 def inserts_of(rows: Sequence[MessageRow], checks: Checks) -> tuple[list[Statement], int]:
@@ -65,9 +66,9 @@ def flat(name: str, rows: Sequence[tuple[object, ...]]) -> Iterator[Statement]:
         yield sql, list(chain.from_iterable(chunk))
 
 
-def runs(rows: Iterable[MessageRow]) -> Iterator[list[MessageRow]]:
+def runs(rows: Iterable[_Row]) -> Iterator[list[_Row]]:
     """The rows in pieces of which one may be in memory, and is written or read in one go."""
-    run: list[MessageRow] = []
+    run: list[_Row] = []
     size = 0
     for row in rows:
         run.append(row)

@@ -1,7 +1,7 @@
 """Read the stores of older releases (log rule 7.9).
 
 A store of version 1, whose one database was journal and snapshot at once: its rows are copied. A snapshot of version 2
-or 3: it gets the columns and the table that it lacks, in their place.
+to 4: it gets the columns and the tables that it lacks, in their place.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def is_old(disk: Disk, name: str) -> bool:
 
 
 def add_columns(db: sqlite3.Connection, snapshot: Snapshot) -> None:
-    """Make a snapshot of version 2 or 3 one of this version, in one transaction that takes a few pages, whatever is in
-    it: messages that have nothing in the new columns have the checks that they had, and the new table is empty. Raises
-    StoreFullError, after which everything is as it was, StoreBusyError, StoreFailedError.
+    """Make a snapshot of version 2 to 4 one of this version, in one transaction that takes a few pages, whatever is in
+    it: messages that have nothing in the new columns have the checks that they had, and the new tables are empty.
+    Raises StoreFullError, after which everything is as it was, StoreBusyError, StoreFailedError.
     """
     try:
         with writing():
@@ -66,7 +66,7 @@ def add_columns(db: sqlite3.Connection, snapshot: Snapshot) -> None:
             for column, since, kind in _COLUMNS:
                 if since > snapshot.version:
                     db.execute(f"ALTER TABLE message ADD COLUMN {column} {kind}")
-            for sql in additions():
+            for sql in additions(snapshot.version):
                 db.execute(sql)
             db.execute(f"PRAGMA user_version = {version()}")
             db.execute("COMMIT")

@@ -16,6 +16,7 @@ from broker.storage.log.record import unpack
 from broker.storage.log.scan import chain
 from broker.storage.snapshot.checks import TALLY_MAX, Checks, Tally
 from broker.storage.snapshot.delta import Delta
+from broker.storage.snapshot.steps import others_than_written
 from broker.storage.start import databases
 from broker.storage.store import StoreUnusableError
 from broker.storage.tools import reading
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from broker.storage.log.manifest import Manifest
     from broker.storage.log.record import Record
     from broker.storage.log.scan import Chain
-    from broker.storage.store import KeyRow, ObjectRow
+    from broker.storage.store import KeyRow, ObjectRow, StepRow
     from broker.storage.tools.reading import FoundMessage
 
 _CHUNK_ROWS: Final = 256
@@ -63,6 +64,8 @@ class Inspection:
         self.chain: Chain | None = None
         self.objects: dict[tuple[str, str], ObjectRow] = {}  # of the snapshot, those whose checks hold
         self.keys: dict[tuple[int, bytes], KeyRow] = {}  # of puts, likewise
+        self.steps: dict[int, dict[int, StepRow]] = {}  # by message and place, likewise
+        self.lost_steps: dict[int, int] = {}  # by message: those that are not what was written
         self.lost_objects = 0
         self.database_whole = False
         self.messages = 0  # that a start finds: of the snapshot and of the log
@@ -230,21 +233,28 @@ class Inspection:
                 self.objects[each.row.space, each.row.name] = each.row
             else:
                 self.findings.append(f"{path}: the definition of {each.row.name} is not what was written")
-        objects = count
+        objects, steps = count, 0
         for key in database.put_keys():
             count, total = count + 1, total + key.check
             if key.whole:
                 self.keys[key.row.queue, key.row.key] = key.row
             else:
                 self.findings.append(f"{path}: the key of the put of message {key.row.id} is not what was written")
+        keys = count - objects
+        for step in database.steps():
+            steps, total = steps + 1, total + step.check
+            if step.whole:
+                self.steps.setdefault(step.row.id, {})[step.row.place] = step.row
+            else:
+                self.lost_steps[step.row.id] = self.lost_steps.get(step.row.id, 0) + 1
+                self.findings.append(f"{path}: a step of message {step.row.id} is not what was written")
+        count += steps
         tally = self.tally
         expected = count if tally is None else tally.objects
-        self.lost_objects = max(expected - len(self.objects) - len(self.keys), 1 if database.unreadable else 0)
+        whole = len(self.objects) + len(self.keys) + sum(map(len, self.steps.values()))
+        self.lost_objects = max(expected - whole, 1 if database.unreadable else 0)
         if tally is not None and (count, total % TALLY_MAX) != (tally.objects, tally.object_sum):
-            self.findings.append(
-                f"{path}: it has {objects} definitions and {count - objects} keys of puts, and they are not the "
-                f"{tally.objects} written"
-            )
+            self.findings.append(f"{path}: {others_than_written(objects, keys, steps, tally.objects)}")
         self.naming = Naming(self.objects.values())
 
     def _look_at_chain(self) -> None:

@@ -22,7 +22,8 @@ from broker.storage.disk.disk import NO_ROOM
 from broker.storage.snapshot.database import FIRST_KEY, KEYS_SINCE, PAGE_BYTES, load_statement
 from broker.storage.snapshot.scripts import version
 from broker.storage.snapshot.statements import statement
-from broker.storage.store import KeyRow, MessageRow, ObjectRow, StoreUnusableError
+from broker.storage.snapshot.steps import FIRST_STEP, STEPS_SINCE
+from broker.storage.store import KeyRow, MessageRow, ObjectRow, StepRow, StoreUnusableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +36,10 @@ _RUN_BYTES: Final = 8 * 1024 * 1024
 _ID_MAX: Final = 2**63 - 1
 _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_ERROR}
 _NOT_OURS: Final = (struct.error, TypeError, ValueError, AttributeError)  # what a value of another kind leads to
-_COLUMNS: Final = "SELECT count(*) FROM pragma_table_info('message') WHERE name IN ('holder', 'handling')"
+_ADDED: Final = """
+SELECT (SELECT count(*) FROM pragma_table_info('message') WHERE name IN ('holder', 'handling'))
+    + (SELECT count(*) FROM sqlite_master WHERE name = 'step')
+"""
 _OBJECTS: Final = "SELECT space, name, number, kind, attributes, object_check FROM object WHERE number > ?"
 _OBJECTS_ORDERED: Final = f"{_OBJECTS} ORDER BY number LIMIT ?"
 
@@ -125,6 +129,14 @@ class FoundKey(NamedTuple):
     check: int
 
 
+class FoundStep(NamedTuple):
+    """A step, and whether its check holds; `check` is what it adds to the tally."""
+
+    row: StepRow
+    whole: bool
+    check: int
+
+
 class DamagedDatabase:
     """A database, however damaged: what can be read of it. `unreadable` counts the places where something could not."""
 
@@ -171,9 +183,31 @@ class DamagedDatabase:
         """The keys of puts that can be read; none in a database of an older version."""
         if self._version() < KEYS_SINCE:
             return
-        after, limit = FIRST_KEY, _PAGE_ROWS
+        for row in self._by_pairs("load_keys", FIRST_KEY):
+            found = KeyRow(*row[:-1])
+            try:
+                whole = self._checks.key(found) == row[-1]
+            except _NOT_OURS:
+                whole = False
+            yield FoundKey(found, whole, _number(row[-1]))
+
+    def steps(self) -> Iterator[FoundStep]:
+        """The steps that can be read; none in a database of an older version."""
+        if self._version() < STEPS_SINCE:
+            return
+        for row in self._by_pairs("load_steps", FIRST_STEP):
+            found = StepRow(*row[:-1])
+            try:
+                whole = self._checks.step(found) == row[-1]
+            except _NOT_OURS:
+                whole = False
+            yield FoundStep(found, whole, _number(row[-1]))
+
+    def _by_pairs(self, name: str, first: tuple[Any, ...]) -> Iterator[Any]:
+        """The rows that the statement `name` finds behind a pair of keys, as far as they can be read."""
+        after, limit = first, _PAGE_ROWS
         while True:
-            rows = self._rows(statement("load_keys"), (*after, limit))
+            rows = self._rows(statement(name), (*after, limit))
             if rows is None and limit > 1:
                 limit = 1  # up to the place where it is; behind it nothing can be looked up
                 continue
@@ -181,17 +215,12 @@ class DamagedDatabase:
                 self.unreadable += 1
             if not rows:
                 return
-            for row in rows:
-                found = KeyRow(*row[:-1])
-                try:
-                    whole = self._checks.key(found) == row[-1]
-                except _NOT_OURS:
-                    whole = False
-                yield FoundKey(found, whole, _number(row[-1]))
-            if not (isinstance(rows[-1][0], int) and isinstance(rows[-1][1], bytes) and rows[-1][:2] > after):
+            yield from rows
+            last = rows[-1][:2]
+            if list(map(type, last)) != list(map(type, first)) or last <= after:
                 self.unreadable += 1
                 return
-            after = rows[-1][:2]
+            after = last
 
     def messages(self) -> Iterator[FoundMessage]:
         """The messages that can be read, in order of id, without their data."""
@@ -215,8 +244,8 @@ class DamagedDatabase:
             yield FoundMessage(found, head, counters, _number(head_check) + _number(counters_check))
 
     def _version(self) -> int:
-        """The version of the schema, by the columns that there are."""
-        rows = self._rows(_COLUMNS, ())
+        """The version of the schema, by the columns and tables that there are."""
+        rows = self._rows(_ADDED, ())
         return version() if rows is None else 2 + rows[0][0]  # with each version one of them has come
 
     def data(self, rows: Sequence[MessageRow]) -> dict[int, bytes]:

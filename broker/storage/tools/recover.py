@@ -135,6 +135,8 @@ class _Recovery:
             snapshot.begin(db)
             snapshot.define(db, [((each.space, each.name), each) for each in remains.each_object()])
             snapshot.store_keys(db, remains.each_key())
+            for steps in runs(remains.each_step()):
+                snapshot.store_steps(db, steps)
             snapshot.raise_high_water(remains.high_water)
             snapshot.commit(db, made.snap, made.generation)
             snapshot.checkpoint(db)

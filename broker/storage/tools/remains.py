@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from broker.storage.log.record import Record
-    from broker.storage.store import KeyRow, MessageRow
+    from broker.storage.store import KeyRow, MessageRow, StepRow
     from broker.storage.tools.inspection import Inspection
     from broker.storage.tools.reading import FoundMessage
 
@@ -47,6 +47,9 @@ class Remains:
         if inspection.tally is not None:
             self.generation = max(self.generation, inspection.tally.generation)
         self.missing = _ranges(number for number in range(held + 1, self.last + 1) if number not in records)
+        self._steps = {id: each for id, each in inspection.steps.items() if id not in self._delta.removals}
+        for id, later in self._delta.steps.items():
+            self._steps[id] = self._steps.get(id, {}) | later
         self.high_water = max(self._delta.high_water, inspection.tally.high_water if inspection.tally else 0)
         self.begin()
         self._objects = self._put_together_objects()
@@ -72,6 +75,7 @@ class Remains:
         self.definitions = 0
         self.lost: list[str] = []
         self._queues: set[int] = set()  # that messages are on
+        self._stepped: list[int] = []  # messages that have steps
         self._freed: Counter[int] = Counter()  # messages by who has held them, and is lost
 
     def each_message(self) -> Iterator[MessageRow]:
@@ -111,6 +115,12 @@ class Remains:
             if row is not None:
                 yield row
 
+    def each_step(self) -> Iterator[StepRow]:
+        """The steps of the messages that were kept. A lost one has never been: its handler runs it again."""
+        for id in self._stepped:
+            for _, row in sorted(self._steps[id].items()):
+                yield row
+
     def _kept(self, row: MessageRow) -> Iterator[MessageRow]:
         if not (row.persistent or row.holder) and self._inspection.kept.state != manifests.ORDERLY:
             return
@@ -120,6 +130,11 @@ class Remains:
         self.messages += 1
         self.high_water = max(self.high_water, row.id, row.place)
         self._queues.add(row.queue)
+        if row.id in self._steps:
+            self._stepped.append(row.id)
+        if row.id in self._inspection.lost_steps:
+            count = self._inspection.lost_steps[row.id]
+            self.lost.append(f"{count} finished steps of a message on {self._naming.message(row)}; they run again")
         yield row
 
     @property

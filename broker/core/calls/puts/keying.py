@@ -130,7 +130,7 @@ def join(manager: Manager, put: Put, hashed: bytes, entry: Entry, unit: Unit, no
     if keys is None:
         keys = queue.keys = Keys(queue.number, manager.keys)
     window = put.extras.window
-    since = entry.handling.not_before if entry.handling is not None else now
+    since = entry.handling.not_before if entry.handling is not None and entry.delayed else now
     until = 0.0 if window is None else max(since, now) + window
     keys.begin(hashed, unit, entry, KeyHolder(entry.id, until, digest_of(put.data), entry.given_msg_id or b""))
     extras = unit.extras = unit.extras or UnitExtras()

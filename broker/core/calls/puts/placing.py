@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.calls import expiring
 from broker.core.calls.gets.granting import check_calls
-from broker.core.calls.puts import delaying, keying, putting
+from broker.core.calls.puts import delaying, keying, putting, stepping
 from broker.core.calls.puts.put_template import PutTemplate, leaves_template
 from broker.core.message.generated import reports
 from broker.core.message.logical_order import AT_ONCE, CLOSED, SEGMENTATION_ALLOWED
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from broker.core.queues.handles import ConnectionLimits
 
 _SYNCPOINT = MQPMO.SYNCPOINT.value
+_SET_ALL = MQPMO.SET_ALL_CONTEXT.value
 
 
 def put(manager: Manager, put: Put, moment: Moment, implicit: Unit | None = None) -> tuple[Entry, Unit | None, int]:
@@ -59,14 +60,17 @@ def put(manager: Manager, put: Put, moment: Moment, implicit: Unit | None = None
         prepared = _prepared(manager, put, moment.wall)
         position = prepared.position if instant is AT_ONCE else delaying.delay(put, prepared, instant)
         entries, shown, reason = prepared.entries, prepared.shown, prepared.reason
+        takes_steps = bool(shown.properties) and bool(int(put.pmo.options) & _SET_ALL)
     else:
         entries = template.entries((put.data,), manager.ids, moment.wall)
-        shown, position, reason = entries[0], CLOSED, 0
+        shown, position, reason, takes_steps = entries[0], CLOSED, 0, False
     in_unit = int(put.pmo.options) & _SYNCPOINT
     unit = (hconn.unit if in_unit else implicit) or Unit()
     if in_unit:
         check_calls(unit, manager.max_calls)
         _check_bytes(manager, unit, length)
+    if takes_steps and shown is entries[0] and not shown.queue.shared:
+        stepping.take(manager, shown)
     unit.calls += 1
     unit.bytes += length
     place(manager, entries, unit, moment)
@@ -122,7 +126,10 @@ def place(manager: Manager, entries: Sequence[Entry], unit: Unit, moment: Moment
         counts.put_bytes += entry.length
         unit.puts.append(entry)
         if entry.handling is not None:
-            queue.delay(entry)
+            if entry.delayed:
+                queue.delay(entry)
+            if entry.handling.steps is not None:
+                stepping.join(entry, unit)
         if manager.events.counting:
             manager.events.put(queue, moment.wall)
         if reports.asked(entry, reports.COA):

@@ -1,4 +1,4 @@
--- The part of the schema that is new in version 4: made with the rest, or added to a snapshot of an older version.
+-- The part of the schema that was new in version 4: made with the rest, or added to a snapshot of an older version.
 
 -- name: table
 -- One row a key of a put, by which a second put of the same is told. `key` is a hash of it.

@@ -1,12 +1,12 @@
 -- The schema of a snapshot. The database's user_version is the version of this file; versions below 2 were of stores
 -- without a log, whose one database was called evermq.db. Version 2 lacked the last four columns of messages, version 3 the
--- last, and both the table in keys.sql.
+-- last, and both the table in keys.sql; version 4 the one in steps.sql, too.
 --
 -- The tables are not STRICT, because that needs SQLite 3.37 and some systems run Python 3.11 on an older one.
 
 -- What `file` and others show for the database: "EvMQ".
 PRAGMA application_id = 0x45764d51;
-PRAGMA user_version = 4;
+PRAGMA user_version = 5;
 
 -- One row a message. `id` is its arrival number, so the rows lie in order of arrival and a new one goes to the end.
 CREATE TABLE message (

@@ -64,6 +64,25 @@ DELETE FROM put_key WHERE (queue, key) IN (VALUES (?, ?) /* ... */);
 -- name: store_keys
 INSERT INTO put_key (queue, key, id, msg_id, digest, until, key_check) VALUES (?, ?, ?, ?, ?, ?, ?) /* ... */;
 
+-- name: sum_steps
+SELECT count(*), coalesce(sum(step_check), 0) FROM step;
+
+-- name: any_step
+SELECT EXISTS (SELECT 1 FROM step);
+
+-- name: load_steps
+-- A page of steps after one, in the order of StepRow, and their checks.
+SELECT id, place, name, value, step_check FROM step WHERE (id, place) > (?, ?) ORDER BY id, place LIMIT ?;
+
+-- name: sum_some_steps
+SELECT count(*), coalesce(sum(step_check), 0) FROM step WHERE id IN (? /* ... */);
+
+-- name: drop_steps
+DELETE FROM step WHERE id IN (? /* ... */);
+
+-- name: store_steps
+INSERT INTO step (id, place, name, value, step_check) VALUES (?, ?, ?, ?, ?) /* ... */;
+
 -- name: load_state
 SELECT value FROM state WHERE id = 1;
 
