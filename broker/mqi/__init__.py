@@ -134,6 +134,7 @@ if TYPE_CHECKING:
     from broker.mqi.delivery_fields import Failure as Failure
     from broker.mqi.delivery_fields import Outcome as Outcome
     from broker.mqi.delivery_fields import PutExtras as PutExtras
+    from broker.mqi.delivery_fields import Returned as Returned
     from broker.mqi.delivery_fields import ServiceOptions as ServiceOptions
     from broker.mqi.delivery_fields import Settled as Settled
     from broker.mqi.delivery_fields import Settlement as Settlement
@@ -273,6 +274,7 @@ _NAMES = {
         "Failure",
         "Outcome",
         "PutExtras",
+        "Returned",
         "ServiceOptions",
         "Settled",
         "Settlement",
