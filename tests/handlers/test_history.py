@@ -56,19 +56,15 @@ async def test_d6_1_what_has_succeeded_is_recorded_with_the_commit() -> None:
         await d.clock.advance(5)
         await end(d, Outcome.DONE, value=Returned(b'{"price":40}'))
         (message,) = await kept(d)
-        assert read_record(message.data) == HistoryRecord(
-            queue="Q",
-            handler="tests:handler",
-            worker="worker",
-            outcome="succeeded",
-            attempts=1,
-            put=pytest.approx(put_at, abs=0.01),
-            began=pytest.approx(put_at + 5),
-            ended=pytest.approx(put_at + 7),
-            waited=pytest.approx(5, abs=0.01),
-            ran=2.0,
-            value={"price": 40},
-        )
+        assert read_record(message.data)._asdict() == {
+            **HistoryRecord("Q", "tests:handler", "worker", "succeeded", 1)._asdict(),
+            "put": pytest.approx(put_at, abs=0.01),
+            "began": pytest.approx(put_at + 5),
+            "ended": pytest.approx(put_at + 7),
+            "waited": pytest.approx(5, abs=0.01),
+            "ran": 2.0,
+            "value": {"price": 40},
+        }
         md = message.md
         assert (md.correl_id, md.format, md.coded_char_set_id, md.persistence) == (msg_id, "MQSTR", 1208, 1)
         assert md.expiry == 36_000
@@ -110,7 +106,7 @@ async def test_d6_1_a_message_that_fails_is_recorded_once_when_its_attempts_are_
         (found,) = await records(d)
         assert (found.outcome, found.attempts, found.why, found.reason) == ("dead_lettered", 3, "timed_out", 2362)
         assert found.failure == "ValueError: no such order"
-        assert found.ended - found.began == pytest.approx(2.0)
+        assert found.began == pytest.approx(found.ended - 2)
 
 
 async def test_d6_1_what_expires_after_an_attempt_is_recorded_and_what_had_none_is_not() -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from anyio import CapacityLimiter
 
     from broker import Clock, Connection, Delivered, Message
+    from broker.mqi import Returned
     from triggers.app.handler import Handler
     from triggers.monitor.process import TriggerMessage
 
@@ -71,6 +72,7 @@ class QueueServer(Protocol):
 
     async def connect(self, delivered: Delivered) -> Connection: ...
     async def reply(self, run: Run, value: object) -> None: ...
+    def returned(self, run: Run, value: object) -> Returned | None: ...
     def settle(self, run: Run, settlement: Settlement) -> None: ...
     def ended(self, run: Run) -> None: ...
     def overdue(self, run: Run) -> None: ...
@@ -177,8 +179,11 @@ class Run:
             if timeout is not None:
                 self._timer = server.clock.call_later(timeout, self._time_out)
             value = await (self._call() if server.around is None else server.around(self, self._call()))
+            returned = None
             if value is not None and self.decided is None:
                 await server.reply(self, value)
+                if server.handler.options.history:
+                    returned = server.returned(self, value)
             del value  # it may be what it should have awaited
             if self.forgotten is not None:
                 raise self.forgotten
@@ -187,7 +192,8 @@ class Run:
         else:
             if self.decided is None:
                 failed = () if self._unread is None else self._unread_ones()
-                self._settle(Settlement(self.delivered.id, _DONE, ran=self._ran(), failed=failed))
+                settlement = Settlement(self.delivered.id, _DONE, ran=self._ran(), failed=failed)
+                self._settle(settlement if returned is None else settlement._replace(value=returned))
         finally:
             if self._overdue is not None:
                 self._overdue.cancel()
