@@ -11,6 +11,7 @@ How rules are cited in comments, in docstrings and in what a test says when it f
 | log rule 4.1, log case 12, invariant L3 | `docs/rules/log.md` |
 | claims rule 2.5, K33 (a case) | `docs/rules/claims.md` |
 | handlers rule 2.5, H2.3 (a case) | `docs/rules/handlers.md` |
+| transactions rule 7.1, D7.1 (a case) | `docs/rules/transactions.md` |
 | queue-sharing 9.4, queue-sharing rule 10.2.2, queue-sharing trap 4, Q3.1 (a case) | `docs/rules/queue-sharing.md` |
 | security 5.2, security rule 5.2, X5.2 (a case) | `docs/rules/security.md` |
 | O3.1 (a case) | `docs/rules/operations.md` |
@@ -45,7 +46,7 @@ NOT_TAKEN = {"T14.2", "T14.3"}
 ELSEWHERE = {"H1.9", "K68"}
 """A case that `tests/handlers/missing.txt` has, and one that is told by the cases of queue sharing."""
 
-CASE = re.compile(r"[HQTX]\d+\.\d+|[KS]\d+|queue-sharing trap \d+")
+CASE = re.compile(r"[DHQTX]\d+\.\d+|[KS]\d+|queue-sharing trap \d+")
 """The numbers that need a test."""
 
 PART = re.compile(r" (?:row|trap|variant|segmented variant)\b")
@@ -133,6 +134,11 @@ def test_nothing_speaks_of_a_book_that_is_not_there() -> None:
         ("def test_s3_1_and_s10_2_each(): ...", ["Q10.2", "Q3.1"]),
         ("def test_x5_1_and_x10_3_each(): ...", ["X10.3", "X5.1"]),
         ("def test_o3_1_and_o3_2_each(): ...", ["O3.1", "O3.2"]),
+        ("def test_d7_1_each(): ...", ["D7.1"]),
+        (
+            '"""Transactions rule 7.1 (D7.1), transactions rules 7.2 and 7.3."""',
+            ["D7.1", *(f"transactions rule 7.{n}" for n in (1, 2, 3))],
+        ),
         ("def test_trap_4_it(): ...", ["queue-sharing trap 4"]),
         ("def test_s_12_each(): ...", ["S-12"]),
         ("def test_r_7_and_c2_only(): ...", ["C2", "R-7"]),

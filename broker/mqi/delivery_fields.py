@@ -83,7 +83,7 @@ class ServiceOptions(NamedTuple):
     - `rate`: deliveries a second, for all who take them, with up to `burst` at once; 0: any number.
     - `retry_unreadable`: whether what no handler can read is a failure like any other, and no dead letter at once.
     - `history`: the queue for the records of what became of the messages, for `history_span` seconds, each with up to
-      `history_value` bytes of what the handler has returned; "": there are none (transactions rule 6).
+      `history_value` bytes of what the handler has returned; "": there are none (transactions rule 6.1).
     """
 
     handler: str = ""

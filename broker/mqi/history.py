@@ -1,6 +1,6 @@
 """The record of what has become of a message under a handler, as it stands on the history of its queue.
 
-It is JSON in UTF-8; its CorrelId is the MsgId of the message (transactions rule 6).
+It is JSON in UTF-8; its CorrelId is the MsgId of the message (transactions rule 6.2).
 """
 
 from __future__ import annotations
@@ -85,6 +85,15 @@ def decode_json(text: str | bytes) -> Any:
         return _DECODER.decode(text if isinstance(text, str) else text.decode())
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def is_json(text: str) -> bool:
+    """True if this is one JSON value, with nothing round it."""
+    try:
+        _, end = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return end == len(text)
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""`evermq history` against a daemon in a process of its own (transactions rule 6)."""
+"""`evermq history` against a daemon in a process of its own (transactions rule 6.7)."""
 
 from __future__ import annotations
 

@@ -1,15 +1,19 @@
-"""The history of a queue: a record of what has become of each message (transactions rule 6), at deliveries."""
+"""The history of a queue: a record of what has become of each message (transactions rule 6.1), at deliveries."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import sys
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from broker import MQError, QueueManager
-from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRC, MessageDescriptor
+from broker.core.message.handling import Handling
+from broker.mqi import MQGMO, MQMF, MQMO, MQOO, MQPMO, MQRC, GetMessageOptions, MessageDescriptor
 from broker.mqi.delivery_fields import Became, Outcome, Returned, Settled, Settlement
 from broker.mqi.history import HistoryRecord, history_q_name, read_record
 from broker.storage.memory import MemoryStore
@@ -17,6 +21,8 @@ from broker.testing import FaultStore, VirtualClock
 from tests.handlers.desk import FAILURE, TERMS, Desk, desk, settle
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from broker import Message
     from broker.mqi.delivery_fields import ServiceOptions
 
@@ -320,6 +326,62 @@ async def _handled(store: FaultStore, clock: VirtualClock, outcome: Outcome) -> 
         await end(d, outcome, KEPT._replace(attempts=1), seconds=60.0)
         if outcome is Outcome.LATER:
             await clock.advance(120)
+
+
+async def test_d6_4_one_of_many_records_is_found_by_one_look_and_takes_little_room() -> None:
+    async with desk(HISTORY) as d, d.connection.open("Q.HISTORY", MQOO.BROWSE) as queue:
+        calls = []
+        for count in (10, 2000):
+            async with d.worker(KEPT) as worker:
+                while d.depth("Q.HISTORY") < count:
+                    await d.put(*["order"] * 100)
+                    await settle(worker, Outcome.DONE, *await worker.take(100))
+            middle = (await ids_of_records(d))[count // 2]
+            by_id = GetMessageOptions(options=MQGMO.BROWSE_FIRST.value, match_options=MQMO.MATCH_CORREL_ID.value)
+            await queue.get(MessageDescriptor(correl_id=middle), by_id)
+            with counted() as made:
+                await queue.get(MessageDescriptor(correl_id=middle), by_id)
+            calls.append(made[0])
+        assert calls[0] == calls[1] > 0
+        shelf = d.manager.core.objects.queues["Q.HISTORY"].shelf
+        found = list(shelf.entries.values())
+        assert {type(each).__name__ for each in found} == {"ExpiringEntry"}
+        assert len({id(each.packed_md) for each in found}) < len(found) / 50
+        assert len({id(each.deadline) for each in found}) < len(found) / 50
+
+
+async def ids_of_records(d: Desk) -> list[bytes]:
+    return [message.md.correl_id for message in await kept(d)]
+
+
+@contextmanager
+def counted() -> Iterator[list[int]]:
+    """Count the calls of Python."""
+    made = [0]
+
+    def profile(_: object, event: str, __: object) -> None:
+        made[0] += event == "call"
+
+    sys.setprofile(profile)
+    try:
+        yield made
+    finally:
+        sys.setprofile(None)
+
+
+async def test_the_names_of_finished_steps_are_recorded() -> None:
+    class Stepped(Handling):
+        """As a message has it for which steps were finished."""
+
+        steps = SimpleNamespace(values={"charge": b"1", "ship": b"2"})
+
+    async with desk(HISTORY) as d:
+        await d.put("order")
+        (entry,) = d.manager.core.objects.queues["Q"].shelf.entries.values()
+        entry.handling = Stepped()
+        await end(d, Outcome.DONE)
+        (found,) = await records(d)
+        assert found.steps == ("charge", "ship")
 
 
 async def test_d6_6_a_record_has_nothing_of_the_body() -> None:

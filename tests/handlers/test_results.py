@@ -1,4 +1,4 @@
-"""`app.result`, and the history that an app's handlers keep (transactions rule 6)."""
+"""`app.result`, and the history that an app's handlers keep (transactions rule 6.7)."""
 
 from __future__ import annotations
 
@@ -332,7 +332,7 @@ async def test_a_history_that_is_no_queue_of_its_own_is_an_error_at_the_start() 
     [
         ({"history": "soon"}, "history='soon': 'soon' is no length of time"),
         ({"history": 0}, "history=0: for how long"),
-        ({"history": "20000d"}, "at most ten years"),
+        ({"history": "20000d"}, "history=1728000000.0: a number of seconds"),
         ({"history": True}, "history=True"),
         ({"history": "1h", "history_value": -1}, "history_value=-1"),
         ({"history": "1h", "history_value": "4k"}, "history_value='4k'"),

@@ -1,4 +1,4 @@
-"""`app.result`: what has become of a message (transactions rule 6).
+"""`app.result`: what has become of a message (transactions rule 6.7).
 
 It browses the history of the message's queue for the record whose CorrelId is its MsgId. All that an app waits for
 shares one connection, made at the first, with a handle a history; a line that is lost is made again.

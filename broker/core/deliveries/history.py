@@ -1,4 +1,4 @@
-"""The history of a queue: a record of what has become of each message under its handler (transactions rule 6).
+"""The history of a queue: a record of what has become of each message under its handler (transactions rule 6.1).
 
 A record is a put of the unit of work that ends the message: the commit of what its handler has done, its dead letter,
 or its removal when it is expired after an attempt. So there is one record of a message that has gone, and none of one
@@ -11,19 +11,20 @@ never has anything of a body.
 from __future__ import annotations
 
 import json
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from broker.core.calls.puts import sending
 from broker.core.deliveries import dead_lettering
 from broker.core.deliveries.failures import TEXT_MAX, failure_of
 from broker.core.deliveries.order import WHOLE_QUEUE
-from broker.core.message.entry import FullEntry
+from broker.core.message.entry import ExpiringEntry
 from broker.core.message.handling import HistoryPlan
 from broker.core.message.put_time import put_at
 from broker.mqi.constants.descriptor import MQAT, MQENC, MQFB, MQFMT, MQMT, UTF_8
 from broker.mqi.delivery_fields import HISTORY_VALUE_MAX, NOT_RETURNED, SECONDS_MAX
 from broker.mqi.errors import MQError
-from broker.mqi.history import decode_json
+from broker.mqi.history import is_json
 from broker.mqi.layouts.packing import pack_md
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import MessageDescriptor
@@ -61,6 +62,7 @@ class History:
         self._routes: dict[str, Route] = {}
         self._routes_at = -1  # `changes` of the objects when they were found
         self._packed_md = b""
+        self._deadline = 0.0
         self._stamp = ("", "")
 
     def check(self, queue: MessageQueue, options: ServiceOptions) -> None:
@@ -178,9 +180,12 @@ class History:
         try:
             route = self._route(q_name)
             queue = route.queue
-            entry = FullEntry(queue, manager.ids.next(), queue.rank(0), data, len(data))
+            entry = ExpiringEntry(queue, manager.ids.next(), queue.rank(0), data, len(data))
             entry.correl_id, entry.persistence = of.msg_id, of.persistence
-            entry.deadline = moment.wall + span
+            deadline = ceil(moment.wall + span)
+            if deadline != self._deadline:
+                self._deadline = float(deadline)
+            entry.deadline = self._deadline  # one object for all of a second
             entry.packed_md = self._descriptor(moment.wall)
             sending.join(manager, route, entry, unit, moment)
         except MQError as error:
@@ -242,8 +247,10 @@ def _body(outcome: str, attempts: int, entry: Entry, began: float, ended: float,
         times = f'{times},"began":{began:.6f},"ended":{ended:.6f},"waited":{waited},"ran":{ran:.6f}'
     else:
         times = f'{times},"began":null,"ended":{ended:.6f},"waited":null,"ran":null'
-    by_key = "" if key is None else f',"key":{_text(key)}'
-    return f',"outcome":"{outcome}","attempts":{attempts},{times}{by_key}'
+    more = "" if key is None else f',"key":{_text(key)}'
+    if entry.handling is not None and (steps := getattr(entry.handling, "steps", None)) is not None:
+        more = f'{more},"steps":{_text(list(steps.values))}'
+    return f',"outcome":"{outcome}","attempts":{attempts},{times}{more}'
 
 
 def _value(returned: Returned, longest: int) -> str:
@@ -252,10 +259,10 @@ def _value(returned: Returned, longest: int) -> str:
         return ""
     if returned.json and len(returned.json) <= longest:
         try:
-            decode_json(returned.json)
-        except ValueError:
+            text = returned.json.decode()
+        except UnicodeDecodeError:
             return ""
-        return f',"value":{returned.json.decode()}'
+        return f',"value":{text}' if is_json(text) else ""
     length = len(returned.json) or returned.length
     return f',"value_type":{_text(returned.type)},"value_length":{length}'
 

@@ -255,6 +255,8 @@ class DeliveryEnds:
             self._context.journal.submit(softened, nobody)
         if step.committed and not undone and not step.unit.puts:
             self._context.settle_removals(step.unit, moment.wall)
+        elif step.committed and not undone and len(step.records) == len(step.unit.puts):
+            self._context.settle_ended(step.unit, moment.wall)
         else:
             self._context.settle(step.unit, committed=step.committed and not undone)
         deliveries.settled(ending, step, moment, undone=undone)
