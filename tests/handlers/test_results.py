@@ -33,6 +33,11 @@ class Quote:
     price: int
 
 
+@pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
+    return "asyncio", {"use_uvloop": request.param}
+
+
 @pytest.fixture(params=["embedded", "tcp"])
 async def shop(request: pytest.FixtureRequest) -> AsyncIterator[Shop]:
     async with Shop(request.param) as shop:
