@@ -275,6 +275,25 @@ async def test_d6_5_the_work_stands_where_the_disk_has_no_room_for_the_record() 
         assert await kept(d) == []
 
 
+async def test_d6_5_what_needs_room_anyway_is_recorded_when_there_is_some() -> None:
+    store = FaultStore(MemoryStore())
+    async with desk(HISTORY, store=store) as d:
+        await d.put("1", "2")
+        async with d.worker(KEPT) as worker:
+            first, second = await worker.take(2)
+            connection = await worker.connect(first)
+            await connection.put1("OUT", b"reply", persistence=1)
+            store.fill()
+            assert [each.became for each in await settle(worker, Outcome.DONE, first)] == [Became.DELAYED]
+            await settle(worker, Outcome.REJECTED, second)
+            store.make_room()
+            await d.clock.advance(2)
+            (again,) = await worker.take(2)
+            await settle(worker, Outcome.DONE, again)
+        assert sorted(each.outcome for each in await records(d)) == ["rejected", "succeeded"]
+        assert (d.depth(), d.depth("DEAD"), d.counts()["history_lost"]) == (0, 1, 0)
+
+
 @pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.FAILED, Outcome.REJECTED, Outcome.UNREADABLE, Outcome.LATER])
 async def test_d6_1_killed_at_each_write_there_is_one_record_or_the_message(outcome: Outcome, *, written: bool) -> None:

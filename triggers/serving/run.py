@@ -192,8 +192,10 @@ class Run:
         else:
             if self.decided is None:
                 failed = () if self._unread is None else self._unread_ones()
-                settlement = Settlement(self.delivered.id, _DONE, ran=self._ran(), failed=failed)
-                self._settle(settlement if returned is None else settlement._replace(value=returned))
+                if returned is None:
+                    self._settle(Settlement(self.delivered.id, _DONE, ran=self._ran(), failed=failed))
+                else:
+                    self._settle(Settlement(self.delivered.id, _DONE, ran=self._ran(), failed=failed, value=returned))
         finally:
             if self._overdue is not None:
                 self._overdue.cancel()

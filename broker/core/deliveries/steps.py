@@ -58,6 +58,11 @@ class Step:
         return self.fate in (Fate.COMMITTED, Fate.DEAD)
 
     @property
+    def only_records(self) -> bool:
+        """True if it puts nothing but records."""
+        return len(self.records) == len(self.unit.puts)
+
+    @property
     def shared(self) -> bool:
         """True if it concerns shared queues."""
         return self.unit.shared is not None or any(entry.queue.shared for entry in self.entries)

@@ -246,7 +246,7 @@ class DeliveryEnds:
         if error is not None and not isinstance(error, StoreFullError):
             return  # the queue manager ends: nothing definite is answered
         deliveries = self._core.deliveries
-        if error is not None and step.records:
+        if error is not None and step.records and step.only_records:
             left = deliveries.history.leave_out(ending, step, error)
             self._context.journal.submit(left, partial(self._step_written, ending, step, then))
             return
@@ -255,7 +255,7 @@ class DeliveryEnds:
             self._context.journal.submit(softened, nobody)
         if step.committed and not undone and not step.unit.puts:
             self._context.settle_removals(step.unit, moment.wall)
-        elif step.committed and not undone and len(step.records) == len(step.unit.puts):
+        elif step.committed and not undone and step.only_records:
             self._context.settle_ended(step.unit, moment.wall)
         else:
             self._context.settle(step.unit, committed=step.committed and not undone)
