@@ -23,8 +23,11 @@ daemon, or in a process of their own, over the wire. The queue manager counts wh
     monitor     the trigger monitor in its generations
     initiation  the monitor of an initiation queue
     schedule    periodic work
+    history     the results of messages
     testing     `app.test()`
 """
+
+from typing import TYPE_CHECKING
 
 from broker import Message as Message
 from triggers.app.app import App as App
@@ -52,3 +55,14 @@ from triggers.monitor.process import process as process
 from triggers.schedule.tick import Tick as Tick
 from triggers.serving.attempt import Attempt as Attempt
 from triggers.serving.attempt import SyncAttempt as SyncAttempt
+
+if TYPE_CHECKING:
+    from triggers.history.results import MessageResult as MessageResult
+else:
+
+    def __getattr__(name: str) -> object:
+        if name == "MessageResult":  # most programs ask for none
+            from triggers.history.results import MessageResult
+
+            return MessageResult
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -53,6 +53,11 @@ COMMANDS = (
         "Tell if a queue manager is alive, or ready: exit code 0, or 20 with the checks that fail on standard error.",
     ),
     ListedCommand(
+        "history",
+        "broker.cli.messages.history",
+        "Show what has become of the messages of QUEUE, whose handler has history=, in the order in which they ended.",
+    ),
+    ListedCommand(
         "http",
         "broker.cli.http",
         "Serve health and figures of a queue manager by HTTP, from a process of its own.",

@@ -119,6 +119,16 @@ class EngineContext:
         for entry in unit.gets:
             self.bodies.gone(entry)
 
+    def settle_ended(self, unit: Unit, now: float) -> None:
+        """As `settle_removals`, of a unit that has put records of a history besides."""
+        puts = unit.puts
+        self.core.settle(unit, committed=True, now=now)
+        for entry in unit.gets:
+            self.bodies.gone(entry)
+        for entry in puts:
+            if entry.persistence:
+                self.bodies.settled(entry)
+
     def settle_handoff(self, unit: Unit) -> None:
         """Let a put and the waiting get that takes its message take effect together (journal rule 5)."""
         waiter, grant = handoff.settle_together(self.core, unit, self.clock.time())

@@ -112,6 +112,8 @@ class Outbox:
 
     def _write(self, expired: Sequence[Entry], then: Callable[[], None]) -> None:
         self._put(partial(sending.write_off, self._context.core, expired, self._context.moment()), then)
+        if self._context.core.effects.unrecorded:
+            self._context.deliveries.report_unrecorded()
 
     def _put(self, make: Callable[[], tuple[Unit, Rows]], then: Callable[[], None]) -> None:
         """Put, and settle when it is durable. What goes to shared queues is there first: should this queue manager fail

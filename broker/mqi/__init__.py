@@ -134,6 +134,7 @@ if TYPE_CHECKING:
     from broker.mqi.delivery_fields import Failure as Failure
     from broker.mqi.delivery_fields import Outcome as Outcome
     from broker.mqi.delivery_fields import PutExtras as PutExtras
+    from broker.mqi.delivery_fields import Returned as Returned
     from broker.mqi.delivery_fields import ServiceOptions as ServiceOptions
     from broker.mqi.delivery_fields import Settled as Settled
     from broker.mqi.delivery_fields import Settlement as Settlement
@@ -147,6 +148,9 @@ if TYPE_CHECKING:
     from broker.mqi.explanations import Cause as Cause
     from broker.mqi.explanations import Explanation as Explanation
     from broker.mqi.explanations import Finding as Finding
+    from broker.mqi.history import HistoryRecord as HistoryRecord
+    from broker.mqi.history import history_q_name as history_q_name
+    from broker.mqi.history import read_record as read_record
     from broker.mqi.layouts.code_pages import characters as characters
     from broker.mqi.layouts.layouts import MQDLH as MQDLH
     from broker.mqi.layouts.layouts import MQTM as MQTM
@@ -275,10 +279,16 @@ _NAMES = {
         "Failure",
         "Outcome",
         "PutExtras",
+        "Returned",
         "ServiceOptions",
         "Settled",
         "Settlement",
         "check_seconds",
+    ),
+    "history": (
+        "HistoryRecord",
+        "history_q_name",
+        "read_record",
     ),
     "constants.identifiers": (
         "MQACT_NONE",

@@ -38,6 +38,13 @@ ERROR_BYTES: Final = 1024
 TRACEBACK_BYTES: Final = 4096
 """The bytes in UTF-8 that are kept of the fields of a failure."""
 
+HISTORY_VALUE: Final = 4096
+HISTORY_VALUE_MAX: Final = 64 * 1024
+"""The bytes of JSON that a record of the history has of a returned value at most, unless told otherwise, and ever."""
+
+TYPE_BYTES: Final = 256
+"""The bytes in UTF-8 of the name of a returned value's type."""
+
 
 class PutExtras(NamedTuple):
     """The options of a put beyond those of the MQI; at most one of `delay` and `deliver_at` is above 0.
@@ -75,6 +82,8 @@ class ServiceOptions(NamedTuple):
     - `total`: how many deliveries of the queue there may be at a time, whoever has taken them; 0: any number.
     - `rate`: deliveries a second, for all who take them, with up to `burst` at once; 0: any number.
     - `retry_unreadable`: whether what no handler can read is a failure like any other, and no dead letter at once.
+    - `history`: the queue for the records of what became of the messages, for `history_span` seconds, each with up to
+      `history_value` bytes of what the handler has returned; "": there are none (transactions rule 6.1).
     """
 
     handler: str = ""
@@ -95,6 +104,9 @@ class ServiceOptions(NamedTuple):
     rate: float = 0.0
     burst: int = 0
     retry_unreadable: bool = False
+    history: str = ""
+    history_span: float = 0.0
+    history_value: int = HISTORY_VALUE
 
 
 ATTEMPTS: Final = 18
@@ -139,13 +151,26 @@ _SHORT: Final = 256
 NO_FAILURE: Final = Failure()
 
 
+class Returned(NamedTuple):
+    """The value that a handler has returned, for the record of the history: its JSON, or where that has none or is too
+    long the name of its type and its length: of the JSON in bytes, of what has none as `len` has it (0: it has none).
+    """
+
+    json: bytes = b""
+    type: str = ""
+    length: int = 0
+
+
+NOT_RETURNED: Final = Returned()
+
+
 class Settlement(NamedTuple):
     """The end of the delivery `id`.
 
     `failure` is for FAILED, REJECTED and UNREADABLE; `timed_out` for FAILED. `feedback` is the reason of the dead
     letter of REJECTED (65536 to 999999999; 0: BACKOUT_THRESHOLD_REACHED, 2362). `seconds` and `counted` are for LATER.
     `failed` are the messages of a batch, by their places, that failed alone: the others are committed. `ran` is for how
-    many seconds the handler ran.
+    many seconds the handler ran. `value` is for DONE, where there is a history.
     """
 
     id: int
@@ -157,6 +182,7 @@ class Settlement(NamedTuple):
     counted: bool = False
     failed: tuple[tuple[int, Failure], ...] = ()
     ran: float = 0.0
+    value: Returned = NOT_RETURNED
 
 
 class Became(IntEnum):

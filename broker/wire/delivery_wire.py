@@ -16,13 +16,17 @@ from broker.mqi.delivery_fields import (
     ERROR_BYTES,
     EXCEPTION_BYTES,
     FAILURES_MAX,
+    HISTORY_VALUE_MAX,
     KEY_BYTES,
     NO_FAILURE,
+    NOT_RETURNED,
     SETTLE_MAX,
     TRACEBACK_BYTES,
+    TYPE_BYTES,
     Failure,
     Outcome,
     PutExtras,
+    Returned,
     ServiceOptions,
     Settlement,
     check_feedback,
@@ -79,14 +83,25 @@ _SERVICE_OPTIONS: Final = (
     seconds("rate"),
     Field("burst", int),
     Field("retry_unreadable", bool),
+    name("history", ""),
+    seconds("history_span"),
+    Field("history_value", int, high=HISTORY_VALUE_MAX),
 )
+_WITHOUT_HISTORY: Final = ServiceOptions._fields.index("history")
+"""The number of fields of the options that have no history."""
 
 service_options: Final = structure(
     ServiceOptions,
     "the options of the handler",
     [replace(term, what=f"{term.name} among the options of the handler") for term in _SERVICE_OPTIONS],
+    _WITHOUT_HISTORY,
 )
 """Makes the options of a handler of their list. Raises OPTIONS_ERROR (2046), OBJECT_NAME_ERROR (2152)."""
+
+
+def packed_service_options(options: ServiceOptions) -> tuple[Any, ...]:
+    """The options of a handler as SERVE carries them; those of the history only where there is one."""
+    return options if options.history else options[:_WITHOUT_HISTORY]
 
 
 # Settlements.
@@ -113,26 +128,44 @@ _MORE: Final = (
     Field("failed", list, "the messages that failed", high=BATCH_MAX),
 )
 _ALONE: Final = (Field("place", int, "the place of a message"), _MORE[0])
+_VALUE: Final = (Field("value", int, "the place of a returned value", low=1),)
+_RETURNED: Final = (
+    Field("json", bytes, "the JSON of a returned value", high=HISTORY_VALUE_MAX),
+    Field("type", str, "the type of a returned value", high=TYPE_BYTES),
+    Field("length", int, "the length of a returned value"),
+)
+_RETURNED_BYTES: Final = 32 + HISTORY_VALUE_MAX + 4 * TYPE_BYTES
 
 _DEFAULTS: Final = tuple(Settlement._field_defaults[field.name] for field in _MORE)
 """A settlement with these ends behind the usual fields."""
 
+_LENGTHS: Final = (len(_USUAL), len(_USUAL) + len(_MORE), len(_USUAL) + 1, len(_USUAL) + len(_MORE) + 1)
+_VALUED: Final = _LENGTHS[2:]
+"""The number of fields of a settlement, and of one that has a value."""
+
 
 def packed_settlements(settlements: Sequence[Settlement]) -> tuple[Any, ...]:
-    """Settlements as SETTLE carries them: their fields, then why handlers failed, each once."""
+    """Settlements as SETTLE carries them: their fields, then why handlers failed, each once, and what they returned."""
     failures: dict[Failure, int] = {NO_FAILURE: 0}
+    valued: list[tuple[int, Returned]] = []
 
     def place(failure: Failure) -> int:
         return failures.setdefault(failure, len(failures))
 
     fields: list[tuple[Any, ...]] = []
-    for id, outcome, failure, timed_out, feedback, wait, counted, failed, ran in settlements:
+    for id, outcome, failure, timed_out, feedback, wait, counted, failed, ran, value in settlements:
+        if value is not NOT_RETURNED and value != NOT_RETURNED:
+            valued.append((len(fields), value))
         if (failure, timed_out, feedback, wait, counted, failed) == _DEFAULTS:
             fields.append((id, int(outcome), ran))
         else:
             alone = [(at, place(why)) for at, why in failed]
             fields.append((id, int(outcome), ran, place(failure), timed_out, feedback, wait, counted, alone))
-    return fields, *[_pack(failure) for failure in failures if failure is not NO_FAILURE]
+    items = [_pack(failure) for failure in failures if failure is not NO_FAILURE]
+    for at, value in valued:
+        items.append(_pack(value))
+        fields[at] = (*fields[at], len(items))
+    return fields, *items
 
 
 def settle(port: Port, frame: Frame, _: object) -> Call[Any]:
@@ -142,20 +175,38 @@ def settle(port: Port, frame: Frame, _: object) -> Call[Any]:
     (settlements,) = read(_SETTLEMENTS, frame, 3)
     if len(frame) > 4 + FAILURES_MAX:
         raise MQError(MQRC.OPTIONS_ERROR, f"the settlements name more than {FAILURES_MAX} failures")
-    failures = [NO_FAILURE, *map(_failure, frame[4:])] if len(frame) > 4 else _NO_FAILURES
-    return port.settle_deliveries([_settlement(fields, failures) for fields in settlements])
+    if len(frame) == 4:
+        return port.settle_deliveries([_settlement(fields, _NO_FAILURES, frame) for fields in settlements])
+    some = [fields for fields in settlements if type(fields) is list and len(fields) in _VALUED]
+    valued = {fields[-1] for fields in some if type(fields[-1]) is int}
+    failures = [NO_FAILURE]
+    for place, item in enumerate(frame[4:], 1):
+        failures.append(NO_FAILURE if place in valued else _failure(item))
+    return port.settle_deliveries([_settlement(fields, failures, frame) for fields in settlements])
 
 
-def _settlement(fields: Any, failures: list[Failure]) -> Settlement:
-    """A settlement of its fields: the usual ones, or all."""
-    if type(fields) is not list or len(fields) not in (len(_USUAL), len(_USUAL) + len(_MORE)):
+def _settlement(fields: Any, failures: list[Failure], frame: Frame) -> Settlement:
+    """A settlement of its fields: the usual ones, or all; and behind them the place of what the handler returned."""
+    if type(fields) is not list or len(fields) not in _LENGTHS:
         raise MQError(MQRC.OPTIONS_ERROR, "a settlement has other fields than it should")
     id, outcome, ran = read(_USUAL, fields)
-    if len(fields) == len(_USUAL):
-        return Settlement(id, outcome, ran=ran)
+    value = _returned(fields, frame) if len(fields) in _VALUED else NOT_RETURNED
+    if len(fields) < len(_USUAL) + len(_MORE):
+        return Settlement(id, outcome, ran=ran, value=value)
     failure, timed_out, feedback, wait, counted, failed = read(_MORE, fields, len(_USUAL))
     alone = tuple([_alone(pair, failures) for pair in failed])
-    return Settlement(id, outcome, _of(failures, failure), timed_out, feedback, wait, counted, alone, ran)
+    return Settlement(id, outcome, _of(failures, failure), timed_out, feedback, wait, counted, alone, ran, value)
+
+
+def _returned(fields: list[Any], frame: Frame) -> Returned:
+    """What a handler has returned."""
+    (place,) = read(_VALUE, fields, len(fields) - 1)
+    if place + 4 > len(frame):
+        raise MQError(MQRC.OPTIONS_ERROR, "a settlement names a returned value that is not there")
+    found = _unpacked(frame[3 + place], _RETURNED_BYTES, "a returned value")
+    if type(found) is not list or len(found) != len(_RETURNED):
+        raise MQError(MQRC.OPTIONS_ERROR, "a returned value has other fields than it should")
+    return Returned(*read(_RETURNED, found))
 
 
 def _alone(pair: Any, failures: list[Failure]) -> tuple[int, Failure]:
@@ -172,15 +223,19 @@ def _of(failures: list[Failure], place: int) -> Failure:
 
 
 def _failure(packed: Any) -> Failure:
-    if type(packed) is not bytes or len(packed) > _FAILURE_BYTES:
-        raise MQError(MQRC.OPTIONS_ERROR, f"a failure must be a byte string of at most {_FAILURE_BYTES} bytes")
-    try:
-        fields = unpack_careful(packed)
-    except (ValueError, TypeError, msgpack.UnpackException) as error:
-        raise MQError(MQRC.OPTIONS_ERROR, f"a failure: {error}") from error
+    fields = _unpacked(packed, _FAILURE_BYTES, "a failure")
     if type(fields) is not list or len(fields) != len(_FAILURE_LIMITS):
         raise MQError(MQRC.OPTIONS_ERROR, "a failure has other fields than it should")
     for value, longest in zip(fields, _FAILURE_LIMITS, strict=True):
         if type(value) is not str or len(value.encode()) > longest:
             raise MQError(MQRC.OPTIONS_ERROR, f"a failure has no text of at most {longest} bytes where it should")
     return Failure(*fields)
+
+
+def _unpacked(packed: Any, longest: int, what: str) -> Any:
+    if type(packed) is not bytes or len(packed) > longest:
+        raise MQError(MQRC.OPTIONS_ERROR, f"{what} must be a byte string of at most {longest} bytes")
+    try:
+        return unpack_careful(packed)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise MQError(MQRC.OPTIONS_ERROR, f"{what}: {error}") from error

@@ -118,13 +118,18 @@ def list_of(field: Field) -> Callable[[list[Any]], list[Any]]:
     return lambda values: read([field] * len(values), values)
 
 
-def structure(kind: Callable[..., T], what: str, fields: Sequence[Field]) -> Callable[[Any], T]:
-    """Return what makes a structure of the list of its fields. Raises OPTIONS_ERROR (2046), or the error of a field."""
+def structure(
+    kind: Callable[..., T], what: str, fields: Sequence[Field], least: int | None = None
+) -> Callable[[Any], T]:
+    """Return what makes a structure of the list of its fields, all of them or the first `least`. Raises OPTIONS_ERROR
+    (2046), or the error of a field.
+    """
+    lengths = {len(fields): fields, **({} if least is None else {least: fields[:least]})}
 
     def make(value: Any) -> T:
-        if type(value) is not list or len(value) != len(fields):
-            raise MQError(MQRC.OPTIONS_ERROR, f"{what} must have {len(fields)} fields")
-        return kind(*read(fields, value))
+        if type(value) is not list or len(value) not in lengths:
+            raise MQError(MQRC.OPTIONS_ERROR, f"{what} must have {' or '.join(map(str, sorted(lengths)))} fields")
+        return kind(*read(lengths[len(value)], value))
 
     return make
 

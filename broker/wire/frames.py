@@ -105,13 +105,15 @@ class Verb(IntEnum):
     DISCARD = 56  # sinks, the units in one byte string: place of the sink int16, then as a winner -> how many
     TRIGGER_SWEEP = 38  # nothing -> how many starts were made pending
     RELEASE_WAITING = 39  # `release_delayed`, by the name that it was given: queue name, MsgId or nil -> how many
-    SERVE = 58  # queue name, the fields of ServiceOptions -> service
+    SERVE = 58  # queue name, the fields of ServiceOptions, those of the history where there is one -> service
     STOP_SERVING = 59  # service -> 0
     TAKE = 60  # service, count -> trigger message or empty, the fields of each Handed; and where there are any, of each
     # delivery with finished steps its number and these, name and value in turn
     SETTLE = 61  # of each settlement: delivery, outcome, seconds, and unless that is all the failure, the fields of
     # Settlement behind it and each failed message with its failure; then the failures, each the msgpack of its fields:
-    # they are named by their places, from 1; 0 is none -> the fields of each Settled, the first two where that is all
+    # they are named by their places, from 1; 0 is none. Behind the fields of one whose handler has returned something
+    # for the history is the place of that, among the failures: the msgpack of the fields of Returned
+    # -> the fields of each Settled, the first two where that is all
     DELIVERY_CONNECT = 62  # conversation, delivery, application name -> queue manager name; that of the frame is a new
     # one, which ends when the delivery is settled
     SERIALIZE = 63  # MQCNO options, connection tag -> 0

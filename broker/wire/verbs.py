@@ -25,7 +25,7 @@ from broker.mqi.security_parameters import NO_SECURITY_PARAMETERS, CredentialKin
 from broker.mqi.step_fields import STEP_BYTES, STEP_NAME_MAX, STEP_SUFFIX_MAX
 from broker.wire import arguments, claims, results
 from broker.wire.arguments import DATA, HANDLE
-from broker.wire.delivery_wire import put_extras, service_options, settle
+from broker.wire.delivery_wire import packed_service_options, put_extras, service_options, settle
 from broker.wire.fields import (
     LABEL_MAX,
     LONG_MAX,
@@ -369,7 +369,13 @@ ROWS: Final = (
     ),
     VerbRow(Verb.DISCARD, "discard", (_UNITS,), NUMBER, _PUT_EACH),
     VerbRow(Verb.RELEASE_WAITING, "release_delayed", (_Q_NAME, _MSG_ID), NUMBER, _GET),
-    VerbRow(Verb.SERVE, "serve", (_Q_NAME, Field("options", make=service_options)), record(ServeAnswer), _SERVED),
+    VerbRow(
+        Verb.SERVE,
+        "serve",
+        (_Q_NAME, Field("options", make=service_options, pack=packed_service_options)),
+        record(ServeAnswer),
+        _SERVED,
+    ),
     VerbRow(Verb.STOP_SERVING, "stop_serving", (_SERVICE,), NUMBER, _OF_CONNECTION),
     VerbRow(Verb.TAKE, "take_deliveries", (_SERVICE, _DELIVERIES), results.TAKEN, _OF_CONNECTION, VerbKind.RECEIVE),
     VerbRow(Verb.SETTLE, "settle_deliveries", (), results.SETTLED, _OF_CONNECTION, by_hand=settle),

@@ -14,7 +14,7 @@ from tests.examples.test_readme import Newcomer, blocks
 if TYPE_CHECKING:
     from tests.examples.processes import Shell
 
-FIRST: Final = ("index", "how-to/retries", "how-to/steps", "how-to/tracing")
+FIRST: Final = ("index", "how-to/history", "how-to/retries", "how-to/steps", "how-to/tracing")
 """Pages that begin with a program, and what it prints."""
 
 WHOLE: Final = {"how-to/asyncio": 4, "how-to/properties": 2, "how-to/testing": 4, "how-to/waiting": 1}

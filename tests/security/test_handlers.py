@@ -9,7 +9,7 @@ import pytest
 
 from broker import Connection
 from broker.core.security.rights import Right
-from broker.mqi import MQOO, MQRC, MQError
+from broker.mqi import MQOO, MQRC, MQError, ServiceOptions
 from tests.security.world import world
 from triggers import TriggerMessage, TriggerMonitor, process
 
@@ -53,3 +53,18 @@ async def test_who_defines_a_process_chooses_no_user() -> None:
     async with world() as it, it.manager.connect() as connection:
         with pytest.raises(ValueError, match="user='alice'"):
             TriggerMonitor(connection, [], user="alice")
+
+
+async def test_who_serves_a_queue_with_a_history_may_put_to_that() -> None:
+    """Transactions rule 6.8."""
+    async with world() as it:
+        await it.owner.mqsc("ALTER QLOCAL(Q) TRIGGER TRIGTYPE(EVERY) PROCESS(WORK)")
+        options = ServiceOptions(history="OTHER", history_span=60.0)
+        for others, may in ({}, False), ({"OTHER": Right.GET}, False), ({"OTHER": Right.PUT}, True):
+            it.let_connect("alice", {"Q": Right.GET, **others})
+            async with it.connect("alice") as connection:
+                try:
+                    async with connection.deliveries("Q", options=options):
+                        assert may
+                except MQError as error:
+                    assert (error.reason, may) == (MQRC.NOT_AUTHORIZED, False)

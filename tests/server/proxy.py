@@ -17,12 +17,16 @@ class Proxy:
     """
 
     def __init__(self, target: str) -> None:
-        self._host, _, port = target.rpartition(":")
-        self._port = int(port)
+        self.lead_to(target)
         self._halves: list[_Half] = []
         self._up: int | None = None
         self._down: int | None = None
         self.passed = {"up": 0, "down": 0}
+
+    def lead_to(self, target: str) -> None:
+        """Pass the bytes of later lines to this server."""
+        self._host, _, port = target.rpartition(":")
+        self._port = int(port)
 
     @property
     def url(self) -> str:
@@ -77,7 +81,11 @@ class Proxy:
         return client
 
     async def _dial(self, server: _Half) -> None:
-        await asyncio.get_running_loop().create_connection(lambda: server, self._host, self._port)
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: server, self._host, self._port)
+        except OSError:  # there is no server now
+            server.other.cut()
+            return
         server.other.pass_on()
 
 

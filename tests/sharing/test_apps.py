@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.config import LimitsConfig, ListenerConfig
+from broker.mqi import MQRC, ServiceOptions
 from broker.server import Server
-from tests.conformance.expect import ALL, drained
+from tests.conformance.expect import ALL, drained, fails
 from tests.sharing.workers import HANDLED, depth, keyed
-from triggers import App, Attempt, Retry
+from triggers import App, Attempt, NotServableError, Retry
 
 if TYPE_CHECKING:
     from broker import Queue
@@ -150,3 +151,21 @@ async def test_periodic_work_runs_once_in_the_group_and_goes_on_when_a_member_fa
         await members.clock.advance(1)
     assert [instant // 60 for _, instant in ticks] == [1, 2, 3, 4, 5, 6, 7]
     assert all(instant % 60 <= 1 for _, instant in ticks)  # where the member that put it has ended, another releases it
+
+
+async def test_a_shared_queue_has_no_history(members: Members) -> None:
+    """Transactions rule 6.9: it is refused clearly at both doors, and nothing is served by half."""
+    options = ServiceOptions(history="Q.HISTORY", history_span=60.0)
+    connection = await members.connect("QM1")
+    with fails(MQRC.OPTION_NOT_VALID_FOR_TYPE) as caught:
+        async with connection.deliveries("Q", options=options):
+            pass
+    assert "Q is a shared queue, and has no history" in str(caught.value)
+    app = App(members["QM1"], name="SHOP")
+
+    @app.handler("Q", history="1h")
+    async def handle(body: str) -> None: ...
+
+    with pytest.raises(NotServableError, match="cannot have history= with queue Q: it is a shared queue"):
+        async with app.running():
+            pass

@@ -57,6 +57,7 @@ from broker.mqi.delivery_fields import (
     Failure,
     Outcome,
     PutExtras,
+    Returned,
     ServiceOptions,
     Settled,
     Settlement,
@@ -65,7 +66,7 @@ from broker.mqi.replies import CommandReply, ReplyPart
 from broker.mqi.security_parameters import CredentialKind, SecurityParameters
 from broker.wire import Verb
 from broker.wire.claims import packed_units, packed_winners
-from broker.wire.delivery_wire import packed_settlements
+from broker.wire.delivery_wire import packed_service_options, packed_settlements
 
 ID = bytes(range(24))
 TOKEN = bytes(range(16))
@@ -93,6 +94,15 @@ SETTLEMENTS = [
     Settlement(3, Outcome.LATER, seconds=60.0, counted=True),
     Settlement(4, Outcome.DONE, failed=((3, FAILURE), (5, Failure("KeyError"))), ran=0.5),
 ]
+HISTORY_TERMS = TERMS._replace(history="ORDERS.HISTORY", history_span=604800.0, history_value=2048)
+"""The options of a handler whose messages have a history."""
+
+VALUED_SETTLEMENTS = [
+    Settlement(5, Outcome.DONE, ran=0.25, value=Returned(b'{"price":40}')),
+    Settlement(6, Outcome.FAILED, FAILURE, ran=0.5),
+    Settlement(7, Outcome.DONE, failed=((3, FAILURE),), ran=0.5, value=Returned(b"", "Quote", 70_000)),
+]
+"""Settlements with what handlers have returned."""
 
 REFUSED = Access(
     allowed=False,
@@ -228,7 +238,7 @@ ITEMS: dict[Verb, tuple[Any, ...]] = {
     Verb.STAGE: (*UNIT, "query", 4096, 0, True, COLUMNS),
     Verb.PUBLISH: ("IMPORT", 7, "query", packed_winners(CALLS[Verb.PUBLISH][1][3])),
     Verb.DISCARD: packed_units(CALLS[Verb.DISCARD][1][0]),
-    Verb.SERVE: ("ORDERS", list(TERMS)),
+    Verb.SERVE: ("ORDERS", list(packed_service_options(TERMS))),
     Verb.SETTLE: packed_settlements(SETTLEMENTS),
 }
 """The items of the frames of calls whose arguments do not go as they are, one by one."""

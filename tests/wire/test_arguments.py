@@ -15,12 +15,12 @@ from broker.engine.calls.batches import PutManyCall
 from broker.interface.answers import PlacedMany
 from broker.interface.port import Port
 from broker.mqi import MQRC, GetMessageOptions, MessageDescriptor, MQError, ObjectDescriptor, PutMessageOptions
-from broker.mqi.delivery_fields import Failure, Outcome, Settlement
+from broker.mqi.delivery_fields import Failure, Outcome, Returned, Settlement
 from broker.mqi.security_parameters import NO_SECURITY_PARAMETERS
 from broker.server.request import weight_of
 from broker.testing import VirtualClock
 from broker.wire import Verb, WireError, arguments
-from broker.wire.delivery_wire import packed_settlements
+from broker.wire.delivery_wire import packed_service_options, packed_settlements
 from broker.wire.results import pairs
 from broker.wire.structures import DescriptorPacker, object_fields, packed_get_options, packed_put_options
 from broker.wire.verbs import BY_VERB, STARTED
@@ -32,6 +32,7 @@ from tests.wire.samples import (
     CHECKED,
     COLUMNS,
     FAILURE,
+    HISTORY_TERMS,
     ITEMS,
     LIST_CALLS,
     MD,
@@ -41,6 +42,7 @@ from tests.wire.samples import (
     TERMS,
     TOKEN,
     UUID,
+    VALUED_SETTLEMENTS,
 )
 
 if TYPE_CHECKING:
@@ -152,6 +154,11 @@ def terms(**changes: object) -> list[Any]:
 def failure(exception: object = "E", error: object = "", traceback: object = "") -> bytes:
     """Return the error of a handler, as a frame brings it."""
     return packed(exception, error, traceback)
+
+
+def returned(json: object = b"1", type: object = "", length: object = 0) -> bytes:
+    """Return what a handler has returned, as a frame brings it."""
+    return packed(json, type, length)
 
 
 LONG: list[Any] = list(range(1000))
@@ -270,6 +277,11 @@ def packed(*fields: object) -> bytes:
         (Verb.SERVE, ["Q", terms(batch=1001)], MQRC.OPTIONS_ERROR),
         (Verb.SERVE, ["Q", terms(rate=float("nan"))], MQRC.OPTIONS_ERROR),
         (Verb.SERVE, ["Q", terms(total=2**64 - 1)], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms()[:-4]], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms(history="H" * 49)], MQRC.OBJECT_NAME_ERROR),
+        (Verb.SERVE, ["Q", terms(history_span=float("inf"))], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms(history_value=65537)], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms(history_value=-1)], MQRC.OPTIONS_ERROR),
         (Verb.STOP_SERVING, [-1], MQRC.OPTIONS_ERROR),
         (Verb.TAKE, [1, 0], MQRC.OPTIONS_ERROR),
         (Verb.TAKE, [1, -1], MQRC.OPTIONS_ERROR),
@@ -292,6 +304,19 @@ def packed(*fields: object) -> bytes:
         (Verb.SETTLE, [[[1, 1, 0.0, 0, False, 0, 0.0, False, [[1]]]]], MQRC.OPTIONS_ERROR),
         (Verb.SETTLE, [[[1, 1, 0.0, 0, False, 0, 0.0, False, [[1, 2]]]], failure()], MQRC.OPTIONS_ERROR),
         (Verb.SETTLE, [[[1, 1, 0.0, 0, False, 0, 0.0, False, [[0, 0], *LONG]]]], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0, 1]]], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0, 0]], returned()], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0, []]], returned()], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0, True]], returned()], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0, 2]], returned()], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0, 1]], failure()], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0, 1]], returned(json="1")], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0, 1]], returned(json=bytes(65537))], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0, 1]], returned(type=b"int")], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0, 1]], returned(length=-1)], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0, 1]], b"\xc1"], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0, 1]], "returned"], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0]], returned()], MQRC.OPTIONS_ERROR),
         (Verb.SETTLE, [[[1, 0, 0.0]], "failure"], MQRC.OPTIONS_ERROR),
         (Verb.SETTLE, [[[1, 0, 0.0]], b"\xc1"], MQRC.OPTIONS_ERROR),
         (Verb.SETTLE, [[[1, 0, 0.0]], packed("E", "")], MQRC.OPTIONS_ERROR),
@@ -501,6 +526,21 @@ async def test_the_longest_settlements_reach_the_port_as_they_were_made() -> Non
 async def test_terms_like_these_are_taken() -> None:
     """So that each of the wrong ones above is wrong for one reason."""
     assert start([Verb.SERVE, 1, 1, "Q", terms()]) == [("serve", "Q", TERMS)]
+    kept = HISTORY_TERMS._asdict()
+    assert start([Verb.SERVE, 1, 1, "Q", terms(**kept)]) == [("serve", "Q", HISTORY_TERMS)]
+    before = terms()[: len(packed_service_options(TERMS))]  # as a client without a history says them
+    assert start([Verb.SERVE, 1, 1, "Q", before]) == [("serve", "Q", TERMS)]
+
+
+async def test_what_handlers_returned_goes_with_their_settlements() -> None:
+    pair = Pair()
+    frame = Verb.SETTLE, 1, 1, *packed_settlements(VALUED_SETTLEMENTS)
+    (frame_received,) = received(pair.server, pair.client.send(*frame))
+    assert start(frame_received) == [("settle_deliveries", VALUED_SETTLEMENTS)]
+    longest = Returned(b'"' + b"v" * 65_534 + b'"')
+    many = [Settlement(2**62 + number, Outcome.DONE, ran=0.1, value=longest) for number in range(100)]
+    (frame_received,) = received(pair.server, pair.client.send(Verb.SETTLE, 1, 2, *packed_settlements(many)))
+    assert start(frame_received) == [("settle_deliveries", many)]
 
 
 def test_a_failure_is_kept_as_far_as_there_is_room_for_it() -> None:

@@ -9,6 +9,7 @@ from broker.interface.answers import Connected
 from broker.mqi import MQOO
 from broker.wire import Endpoint, Role, Verb, answers
 from broker.wire.arguments import AS_BEFORE
+from broker.wire.delivery_wire import packed_settlements
 from broker.wire.results import pairs
 from broker.wire.structures import DescriptorPacker, object_fields, packed_get_options, packed_put_options
 from broker.wire.verbs import BY_VERB
@@ -18,6 +19,7 @@ from tests.wire.samples import (
     CHECKED,
     ERRORS,
     GMO,
+    HISTORY_TERMS,
     ITEMS,
     LIST,
     LIST_PMO,
@@ -33,6 +35,7 @@ from tests.wire.samples import (
     STOPPED,
     TERMED_RESULTS,
     TOKEN,
+    VALUED_SETTLEMENTS,
     WARNED,
 )  # fmt: skip
 
@@ -101,6 +104,8 @@ CLIENT: list[tuple[Any, ...]] = [
     (Verb.FIGURES, 1, 330, *CALLS[Verb.FIGURES][1]),
     (Verb.RECENT_LOG, 1, 331, *CALLS[Verb.RECENT_LOG][1]),
     (Verb.STEP, 1, 340, *CALLS[Verb.STEP][1]),
+    (Verb.SERVE, 1, 340, "ORDERS", list(HISTORY_TERMS)),
+    (Verb.SETTLE, 1, 341, *packed_settlements(VALUED_SETTLEMENTS)),
 ]
 SERVER: list[tuple[Any, ...]] = [
     WELCOME,

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from triggers.app.middleware import Middleware
     from triggers.app.putting import PutOptions
     from triggers.app.source import AppSource, SourceIdentity
+    from triggers.history.results import MessageResult
     from triggers.monitor.connections import EmbeddedManager
     from triggers.schedule.periodic import Periodic
     from triggers.schedule.periodic_schedule import Missed, Overlap
@@ -285,6 +286,29 @@ class App:
         """
         session = self.session
         return await session.portal.across(session.request(q_name, body, timeout, type))
+
+    @overload
+    async def result(
+        self, put: PutResult | bytes, timeout: float | None = None, *, queue: str | None = None
+    ) -> MessageResult[Any]: ...
+    @overload
+    async def result(
+        self, put: PutResult | bytes, timeout: float | None = None, type: type[T] = ..., *, queue: str | None = None
+    ) -> MessageResult[T]: ...
+    @verb
+    async def result(
+        self, put: PutResult | bytes, timeout: float | None = None, type: Any = Any, *, queue: str | None = None
+    ) -> MessageResult[Any]:
+        """Wait until a message of a handler with `history=` has ended, at most for `timeout` seconds (0: look once;
+        None: for ever). Return what has become of it.
+
+        `put` is the result of its put, also of a duplicate, or its MsgId: then `queue` names its queue; without it all
+        queues are looked at whose handlers in this app have a history. `type` is that of `.value`. It is no part of any
+        unit of work, and waits for a queue manager that is away. Raises TimeoutError; LookupError where the queue has
+        no history; MQError.
+        """
+        session = self.session
+        return await session.portal.across(session.results.result(put, timeout, type, queue))
 
     @property
     def sync(self) -> SyncApp:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from broker import PutResult
     from triggers.app.app import App
     from triggers.app.putting import PutOptions
+    from triggers.history.results import MessageResult
     from triggers.serving.session import AppSession
 
 T = TypeVar("T")
@@ -57,6 +58,21 @@ class SyncApp:
         """Put a request and wait for its reply, as `App.request`."""
         session = self._app.session
         return _done(session, session.request(q_name, body, timeout, type))
+
+    @overload
+    def result(
+        self, put: PutResult | bytes, timeout: float | None = None, *, queue: str | None = None
+    ) -> MessageResult[Any]: ...
+    @overload
+    def result(
+        self, put: PutResult | bytes, timeout: float | None = None, type: type[T] = ..., *, queue: str | None = None
+    ) -> MessageResult[T]: ...
+    def result(
+        self, put: PutResult | bytes, timeout: float | None = None, type: Any = Any, *, queue: str | None = None
+    ) -> MessageResult[Any]:
+        """Wait until a message has ended, as `App.result`."""
+        session = self._app.session
+        return _done(session, session.results.result(put, timeout, type, queue))
 
 
 def _done(session: AppSession, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -26,6 +26,7 @@ _DEFINE_PROCESS: Final = "DEFINE PROCESS('{0}') DESCR('{1}')"
 _DEFINE_DEAD: Final = (
     "DEFINE QLOCAL('{0}') DEFPSIST(YES) MAXDEPTH(999999999) MAXMSGL(104857600) DESCR('Dead letters of {1}')"
 )
+_DEFINE_HISTORY: Final = "DEFINE QLOCAL('{0}') DEFPSIST(YES) MAXDEPTH(999999999) DESCR('{1}')"
 _DESCRIPTION_CHARACTERS: Final = 64
 _TYPES: Final = {"QUEUE": MQOT.Q, "PROCESS": MQOT.PROCESS, "QMGR": MQOT.Q_MGR}
 
@@ -178,6 +179,24 @@ async def _define_handler(definitions: Definitions, handler: Handler, *, dead_le
     if named:
         disposition = f" QSGDISP(SHARED) CFSTRUCT({queue['CFSTRUCT']})" if shared else ""
         await definitions.define("QUEUE", named, _DEFINE_DEAD.format(named, name) + disposition)
+    if handler.options.history:
+        await _define_history(definitions, handler, shared=shared)
+
+
+async def _define_history(definitions: Definitions, handler: Handler, *, shared: bool) -> None:
+    name, history = handler.q_name, handler.options.history
+    if shared:
+        raise NotServableError(
+            f"{handler.place} cannot have history= with queue {name}: it is a shared queue, whose messages end in the "
+            "database of the group, and a record of that would not be in the same unit of work"
+        )
+    command = _DEFINE_HISTORY.format(history, _quotable(f"What became of the messages of {name}"))
+    queue = await definitions.define("QUEUE", history, command)
+    if queue is not None and (queue["TYPE"] != "QLOCAL" or queue.get("QSGDISP") == "SHARED"):
+        raise NotServableError(
+            f"{handler.place} cannot have history= with queue {name}: {history} is no local queue of the queue "
+            "manager's own"
+        )
 
 
 def _fault(name: str, queue: Mapping[str, Any]) -> str:

@@ -8,17 +8,22 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from broker.mqi import ServiceOptions
+from broker.mqi import ServiceOptions, check_seconds
 from triggers.app.arguments import Arguments, arguments_of, in_thread, named, place
 from triggers.app.verdicts import DEFAULT_RETRY, Retry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import timedelta
 
     from triggers.app.arguments import Binder
 
 CONCURRENCY: Final = 100
 """Deliveries of one queue that a worker has at a time, unless it says otherwise (handlers rule 6.1)."""
+
+HISTORY_VALUE: Final = 4096
+HISTORY_VALUE_MAX: Final = 65_536
+"""The bytes of JSON that are kept of a returned value at most, unless a handler says otherwise, and ever."""
 
 DEAD: Final = ".DEAD"
 """Behind the name of a queue: its dead-letter queue, where nothing else names one."""
@@ -44,6 +49,9 @@ class HandlerOptions(TypedDict, total=False):
     - `batch`: the handler takes up to so many messages at a time, waiting `batch_wait` seconds for as many.
     - `traceback`: how many bytes of the traceback a dead letter bears; 0 for none.
     - `retry_unreadable`: what cannot be read is tried again like any failure, and no dead letter at once.
+    - `history`: for how long a record is kept of what has become of each message, "7d" or a number of seconds, on the
+      queue's own name with `.HISTORY` behind it; None: there is none. `history_value`: up to how many bytes of JSON of
+      what the handler returns are in it, 4096.
     """
 
     retry: Retry | int | None
@@ -58,6 +66,8 @@ class HandlerOptions(TypedDict, total=False):
     batch_wait: float
     traceback: int
     retry_unreadable: bool
+    history: str | float | timedelta | None
+    history_value: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +213,7 @@ def _made(function: Callable[..., Any], q_name: str, options: HandlerOptions) ->
         rate=rate_of(options.get("rate")),
         burst=burst,
         retry_unreadable=options.get("retry_unreadable", False),
+        **_history(q_name, options),
     )
     return Handler(
         function=function,
@@ -216,6 +227,30 @@ def _made(function: Callable[..., Any], q_name: str, options: HandlerOptions) ->
         arguments=None,
         threaded=in_thread(function),
     )
+
+
+def _history(q_name: str, options: HandlerOptions) -> dict[str, Any]:
+    """The options of the history as they are sent; none where there is none. Raises ValueError."""
+    span = options.get("history")
+    if span is None:
+        return {}
+    from broker.mqi import history_q_name  # most handlers have none
+    from triggers.schedule.interval import seconds
+
+    try:
+        kept = seconds(span)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"history={span!r}: {error}") from None
+    if kept <= 0:
+        raise ValueError(f"history={span!r}: for how long a record is kept, above 0 and at most ten years")
+    check_seconds("history={}", kept)
+    value = options.get("history_value", HISTORY_VALUE)
+    if type(value) is not int or not 0 <= value <= HISTORY_VALUE_MAX:
+        raise ValueError(f"history_value={value!r}: the bytes of a returned value, 0 to {HISTORY_VALUE_MAX}")
+    name = history_q_name(q_name)
+    if name == q_name:
+        raise ValueError(f"queue {q_name} is too long a name to have .HISTORY behind it: it cannot have a history")
+    return {"history": name, "history_span": kept, "history_value": value}
 
 
 def _with_arguments(made: Handler, arguments: Arguments) -> Handler:

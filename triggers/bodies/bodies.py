@@ -103,6 +103,22 @@ def reader(annotation: Any) -> Reader:
     ).read
 
 
+def value_reader(annotation: Any) -> Callable[[Any], Any]:
+    """Return a reader of plain values, as JSON has them, by an annotation; it raises UnreadableError.
+
+    Raises TypeError for an annotation that has no form, NameError for one that names what is not defined yet.
+    """
+    convert = converter(annotation)
+
+    def read(value: Any) -> Any:
+        try:
+            return convert(value)
+        except Misfit as misfit:
+            raise _unreadable(misfit) from None
+
+    return read
+
+
 def listed(annotation: Any) -> Any | None:
     """The T of `list[T]`; None for another annotation."""
     annotation = bare(annotation)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from anyio import CapacityLimiter
 
     from broker import Clock, Connection, Delivered, Message
+    from broker.mqi import Returned
     from triggers.app.handler import Handler
     from triggers.monitor.process import TriggerMessage
     from triggers.serving.steps import AttemptSteps
@@ -73,6 +74,7 @@ class QueueServer(Protocol):
     async def connect(self, delivered: Delivered) -> Connection: ...
     async def keep_step(self, delivered: Delivered, name: str, value: bytes) -> None: ...
     async def reply(self, run: Run, value: object) -> None: ...
+    def returned(self, run: Run, value: object) -> Returned | None: ...
     def settle(self, run: Run, settlement: Settlement) -> None: ...
     def ended(self, run: Run) -> None: ...
     def overdue(self, run: Run) -> None: ...
@@ -182,8 +184,11 @@ class Run:
             if timeout is not None:
                 self._timer = server.clock.call_later(timeout, self._time_out)
             value = await (self._call() if server.around is None else server.around(self, self._call()))
+            returned = None
             if value is not None and self.decided is None:
                 await server.reply(self, value)
+                if server.handler.options.history:
+                    returned = server.returned(self, value)
             del value  # it may be what it should have awaited
             if self.forgotten is not None:
                 raise self.forgotten
@@ -192,7 +197,10 @@ class Run:
         else:
             if self.decided is None:
                 failed = () if self._unread is None else self._unread_ones()
-                self._settle(Settlement(self.delivered.id, _DONE, ran=self._ran(), failed=failed))
+                if returned is None:
+                    self._settle(Settlement(self.delivered.id, _DONE, ran=self._ran(), failed=failed))
+                else:
+                    self._settle(Settlement(self.delivered.id, _DONE, ran=self._ran(), failed=failed, value=returned))
         finally:
             if self._overdue is not None:
                 self._overdue.cancel()

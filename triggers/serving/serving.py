@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from broker import Clock, Connection, Delivered, Deliveries
-    from broker.mqi import Settled, Settlement
+    from broker.mqi import Returned, Settled, Settlement
     from triggers.app.handler import Handler
     from triggers.serving.loop_watch import HandlerWatch
     from triggers.serving.outcomes import OutcomeLog
@@ -240,12 +240,18 @@ class QueueService:
         """Put what a handler has returned as a reply, where one is asked for."""
         if self.replies is not None and run.messages[0].md.reply_to_q:
             await self.replies(run, value)
-        elif not self._warned_of_value:
+        elif not self._warned_of_value and not self.handler.options.history:
             self._warned_of_value = True
             logger.warning(
                 "a handler returns a value, and its message asks for no reply: handler=%s queue=%s type=%s",
                 self.handler.name, self.handler.q_name, type(value).__name__, extra={"event": "value_without_reply"},
             )  # fmt: skip
+
+    def returned(self, run: Run, value: object) -> Returned | None:
+        """What a handler has returned, for the history of its queue; nothing of a batch."""
+        from triggers.history.returned import returned  # most handlers have none
+
+        return None if self.handler.batch else returned(value, self.handler.options.history_value)
 
     def settle(self, run: Run, settlement: Settlement) -> None:
         """Settle a delivery, with what else is settled in this turn of the loop."""

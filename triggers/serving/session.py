@@ -17,11 +17,12 @@ from broker.mqi import MQRC, MQError
 from broker.refusals import Refusals
 from broker.unclosed import SourceLine, caller
 from triggers.app.definitions import NotServableError, define, unserved
-from triggers.app.lifetime import leave
+from triggers.app.lifetime import leave, lone
 from triggers.app.middleware import around
 from triggers.app.putting import AppPuts
 from triggers.app.requests import Requests
 from triggers.bodies.bodies import reader
+from triggers.history.asking import ResultsAsked
 from triggers.monitor.connections import ENDED
 from triggers.schedule.periodic import register
 from triggers.serving.loop_watch import HandlerWatch
@@ -63,7 +64,7 @@ _OUT_OF_GROUP: Final = (MQRC.DB2_NOT_AVAILABLE, MQRC.CF_NOT_AVAILABLE)
 """The reasons of a queue manager that is out of its queue-sharing group for now: an app waits until it is back."""
 
 
-class AppSession:
+class AppSession(ResultsAsked):
     """Runs an app with connections, time and chance of a source, for as long as its context is entered.
 
     - `handlers`: whether it serves the handlers of the app. What they name is defined in any case.
@@ -195,6 +196,7 @@ class AppSession:
             await stack.enter_async_context(self.source)
             stack.push_async_callback(self._hang_up)
             stack.push_async_callback(self.requests.close)
+            stack.push_async_callback(self.close_results)
             self._tasks = await stack.enter_async_context(anyio.create_task_group())
             self._watch = HandlerWatch(self._whose)
             stack.callback(self._watch.stop)
@@ -387,14 +389,3 @@ class AppSession:
     async def _sleep(self, delay: float) -> None:
         """Wait, unless stopped meanwhile."""
         await within(self.clock, delay, self._stopped.wait())
-
-
-def lone(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The exception of a group that has only one, or only MQErrors: a lost connection ends all services alike."""
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup):
-        reported = found.exceptions
-        if len(reported) > 1 and not all(isinstance(each, MQError) for each in reported):
-            return found
-        found = reported[0]
-    return found

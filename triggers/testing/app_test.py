@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from broker.testing import VirtualClock
     from triggers.app.app import App
     from triggers.app.putting import PutOptions
+    from triggers.history.results import MessageResult
     from triggers.serving.run import Run
     from triggers.serving.session import AppSession
     from triggers.testing.failures import Event
@@ -97,6 +98,13 @@ class AppTest:
     async def put(self, q_name: str, body: object, **options: Unpack[PutOptions]) -> PutResult:
         """`app.put`."""
         return await self.app.put(q_name, body, **options)
+
+    async def result(self, put: PutResult | bytes, type: Any = Any) -> MessageResult[Any]:
+        """What has become of a message of a handler with `history=`, when no handler has anything to do any more; as
+        `app.result`. Raises TimeoutError for one that has not ended.
+        """
+        await self._come_to_rest(stand=True)
+        return await self.app.result(put, 0, type)
 
     # Progress
 

@@ -54,6 +54,7 @@ _QUEUE_MANAGER: Final = {
     "default_objects_created": "A new queue manager has its default objects.",
     "expired_messages_not_discarded": "An internal error kept the scan from discarding expired messages.",
     "expired_messages_not_removed": "Expired messages stay, since what was to be reported of them could not be read.",
+    "history_lost": "What became of a message could not be recorded on the history of its queue; the work stands.",
     "internal_error": "A step of the queue manager failed by a mistake of ours: please report it.",
     "keys_not_forgotten": "An internal error kept old keys of puts in the store.",
     "message_damaged": "The data of a message has changed on the disk: the get fails with 2101, and the message stays.",

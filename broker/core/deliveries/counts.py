@@ -13,7 +13,8 @@ class HandlerCounts:
     """Of messages: started = succeeded + failed + rejected + unreadable + later + crashed + returned + running.
 
     `timed_out` is among `failed`. What else is counted stands beside that sum: `retried` attempts after the first,
-    `dead_lettered` and `held` messages, starts that were `empty`.
+    `dead_lettered` and `held` messages, starts that were `empty`, records of the history that could not be put
+    (`history_lost`).
     """
 
     started: int = 0
@@ -30,6 +31,7 @@ class HandlerCounts:
     dead_lettered: int = 0
     held: int = 0
     empty: int = 0
+    history_lost: int = 0
     dead_letters: dict[str, int] = field(default_factory=dict)
     """Those that were dead-lettered, by what their last attempt came to."""
     last_error: str = ""

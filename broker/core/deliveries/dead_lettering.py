@@ -59,6 +59,11 @@ def target_of(manager: Manager, queue: MessageQueue, options: ServiceOptions) ->
     )
 
 
+def reason_of(record: FailureRecord) -> int:
+    """Return the reason of the dead letter that is made of a message."""
+    return record.feedback or _REASONS.get(record.why, _REASON)
+
+
 def put(
     manager: Manager, target: DeadLetterTarget, entry: Entry, record: FailureRecord, unit: Unit, moment: Moment
 ) -> None:
@@ -72,7 +77,7 @@ def put(
         raise MQError(MQRC.OBJECT_IN_USE, f"{source} cannot be its own dead-letter queue")
     if entry.data is None:
         raise MQError(MQRC.OBJECT_DAMAGED, f"the data of the message on {source} cannot be read")
-    reason = record.feedback or _REASONS.get(record.why, _REASON)
+    reason = reason_of(record)
     md = descriptor_of(entry)
     letter = GeneratedMessage(target.q_name, "", md, entry.data, _properties(entry, record, moment))
     if target.headed:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from broker.core.deliveries.delivery import Delivery
     from broker.core.deliveries.finishing import FinishedStep
+    from broker.core.deliveries.history import History
     from broker.core.deliveries.steps import Ending, Step
     from broker.core.deliveries.taking import HandOut
     from broker.core.manager import Manager
@@ -47,12 +48,14 @@ class Deliveries:
         self._due: list[Entry] = []  # held for a dead-letter queue, and to be tried again
         self.step_budget = StepBudget()
         self.dead_lettering: set[Entry] = set()  # those, until they have been: they count no start
+        self._history: History | None = None
 
     # Who serves
 
     def check(self, queue: LocalQueue | None, q_name: str, options: ServiceOptions) -> None:
         """Raise why a queue cannot be served: UNKNOWN_OBJECT_NAME (2085), OPTION_NOT_VALID_FOR_TYPE (2045),
-        OPTIONS_ERROR (2046) for a backoff that nobody can wait for, OBJECT_IN_USE (2042) for another order.
+        OPTIONS_ERROR (2046) for a backoff that nobody can wait for and for a history that cannot be kept, OBJECT_IN_USE
+        (2042) for another order.
         """
         backoff.check(options)
         if queue is None or queue.deleted:
@@ -60,6 +63,8 @@ class Deliveries:
         wrong = _unfit(queue, queue.process_name in self._manager.objects.processes)
         if wrong:
             raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, f"{q_name} {wrong}")
+        if options.history:
+            self.history.check(queue, options)
         service = self._services.get(queue)
         if service is not None and service.workers and service.options.order_by != options.order_by:
             raise MQError(
@@ -277,6 +282,15 @@ class Deliveries:
 
     # What becomes of it
 
+    @property
+    def history(self) -> History:
+        """What puts the records of the messages that have gone."""
+        if self._history is None:
+            from broker.core.deliveries.history import History  # most queues have none
+
+            self._history = History(self._manager)
+        return self._history
+
     def settle(self, delivery: Delivery, settlement: Settlement, moment: Moment, rows: Rows | None = None) -> Ending:
         """Return the steps that make this end of a delivery durable; `rows` as for `ending.end`."""
         return ending.end(self._manager, delivery, settlement, moment, rows)
@@ -300,7 +314,7 @@ class Deliveries:
 
     def refuse(self, step: Step, end: Ending, moment: Moment) -> Rows:
         """Return the rows to write in place of a step that commits, for which the store has no room."""
-        return ending.refuse(step, end, moment)
+        return ending.refuse(self._manager, step, end, moment)
 
     def settled(self, end: Ending, step: Step, moment: Moment, *, undone: bool) -> None:
         """A step has settled."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from broker.core.deliveries.service import Service
     from broker.core.message.entry import Entry
     from broker.core.queues.handles import Hconn
@@ -71,6 +73,18 @@ class Delivery:
     def in_flight(self) -> bool:
         """True if it has not ended."""
         return self.service.in_flight.get(self.id) is self
+
+    def leads(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return those of these messages of it by whose MsgIds they are known: the first of a group, and of a logical
+        message its first segment.
+        """
+        if self.service.options.groups:
+            first = self.entries[0]
+            return [first] if first in entries else []
+        if self.parts is None:
+            return entries
+        heads = {id(piece[0]) for piece in self.pieces()}
+        return [entry for entry in entries if id(entry) in heads]
 
     def pieces(self) -> list[list[Entry]]:
         """The messages as the handler sees them, each with its segments."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from broker.mqi.delivery_fields import Failure
 
 _FULL: Final = int(MQRC.STORAGE_MEDIUM_FULL)
+_NO_RECORDS: Final[list[Entry]] = []
 
 
 def end(
@@ -59,7 +60,7 @@ def end(
         return _done(manager, delivery, settlement, moment, rows)
     if outcome == Outcome.RETURNED:
         return _returned(delivery)
-    ending = Ending(delivery)
+    ending = Ending(delivery, ran=settlement.ran)
     entries = delivery.entries
     if outcome == Outcome.LATER:
         counts.later += len(entries)
@@ -132,10 +133,12 @@ def crash(manager: Manager, deliveries: Sequence[Delivery], moment: Moment) -> l
     for delivery in deliveries:
         counts, service = delivery.service.counts, delivery.service
         counts.running -= len(delivery.entries)
-        ending = Ending(delivery)
+        ending = Ending(delivery, ran=moment.tick - delivery.since)
         if id(delivery) not in charged:
             for entry in delivery.entries:
                 quarantine(entry)
+            if service.options.history:
+                manager.deliveries.history.plan(delivery, delivery.entries, ending.ran, moment)
             put_back(ending, delivery.unit, delivery.entries, Became.RETURNED)
         else:
             counts.crashed += len(delivery.entries)
@@ -192,7 +195,7 @@ def bury_again(manager: Manager, entry: Entry, moment: Moment) -> Ending:
     return ending
 
 
-def refuse(step: Step, ending: Ending, moment: Moment) -> Rows:
+def refuse(manager: Manager, step: Step, ending: Ending, moment: Moment) -> Rows:
     """The store has no room for a commit: its messages are delayed for a while, uncharged (handlers rule 1). Before the
     step is settled as a backout. What takes back on disk that they are in somebody's hands: that needs no room.
     """
@@ -212,6 +215,8 @@ def refuse(step: Step, ending: Ending, moment: Moment) -> Rows:
             tries = 1
         handling.not_before = moment.wall + backoff.refused(tries)
         ending.answer = ending.answer._replace(became=Became.DELAYED, reason=_FULL, next_at=handling.not_before)
+    if delivery is not None and delivery.service.options.history and step.fate is not Fate.DEAD:
+        manager.deliveries.history.plan(delivery, step.entries, ending.ran, moment)
     return softened(step.entries)
 
 
@@ -255,7 +260,7 @@ def _count(delivery: Delivery, step: Step, *, undone: bool) -> None:
 
 def _done(manager: Manager, delivery: Delivery, settlement: Settlement, moment: Moment, rows: Rows | None) -> Ending:
     """The handler has returned: commit, but for the messages of a batch that failed alone."""
-    ending = Ending(delivery, answer=Settled(delivery.id, Became.GONE))
+    ending = Ending(delivery, answer=Settled(delivery.id, Became.GONE), ran=settlement.ran)
     unit, entries = delivery.unit, delivery.entries
     if settlement.failed:
         pieces = delivery.pieces()
@@ -277,8 +282,11 @@ def _done(manager: Manager, delivery: Delivery, settlement: Settlement, moment: 
             delivery.pending = len(ending.steps)
             return ending
         ending.answer = ending.answer._replace(became=Became.GONE)
+    records = _NO_RECORDS
+    if delivery.service.options.history:
+        records = manager.deliveries.history.succeeded(delivery, settlement, entries, unit, moment)
     rows = manager.commit(unit, moment, rows)
-    ending.steps.append(Step(Fate.COMMITTED, unit, rows, entries))
+    ending.steps.append(Step(Fate.COMMITTED, unit, rows, entries, records))
     delivery.pending = len(ending.steps)
     return ending
 

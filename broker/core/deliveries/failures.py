@@ -35,6 +35,8 @@ def failed(delivery: Delivery, entry: Entry, why: str, failure: Failure, moment:
     record.last_failed = moment.wall
     record.quarantined = record.exclusive = False
     record.first_failed = record.first_failed or moment.wall
+    if not options.history:
+        record.history = None
     counts = delivery.service.counts
     counts.last_error, counts.last_error_at = f"{record.exception or why}: {record.error}", moment.wall
     return record

@@ -38,7 +38,7 @@ def salvage(
         if other is not None and other is not own:
             _take_back(manager, other, own)
     end = Ending(delivery)
-    rows = ending.refuse(Step(Fate.COMMITTED, own, Rows(), list(entries)), end, moment)
+    rows = ending.refuse(manager, Step(Fate.COMMITTED, own, Rows(), list(entries)), end, moment)
     if own.state == units.ACTIVE:
         own.become(units.BACKING_OUT)
         own.restore()

@@ -42,17 +42,25 @@ class Fate(Enum):
 
 @dataclass(slots=True)
 class Step:
-    """A frozen unit of work: what it writes, and what it does with which messages of the delivery."""
+    """A frozen unit of work: what it writes, and what it does with which messages of the delivery. `records` are those
+    of its puts that are for a history.
+    """
 
     fate: Fate
     unit: Unit
     rows: Rows
     entries: list[Entry]
+    records: list[Entry] = field(default_factory=list)
 
     @property
     def committed(self) -> bool:
         """True if it is a commit, False if it is a backout."""
         return self.fate in (Fate.COMMITTED, Fate.DEAD)
+
+    @property
+    def only_records(self) -> bool:
+        """True if it puts nothing but records."""
+        return len(self.records) == len(self.unit.puts)
 
     @property
     def shared(self) -> bool:
@@ -63,12 +71,13 @@ class Step:
 @dataclass(slots=True)
 class Ending:
     """The steps with which a delivery ends, and the answer to who settled it. `delivery` is None for a message that was
-    held for the dead-letter queue.
+    held for the dead-letter queue. `ran` is for how many seconds the attempt has; None: it has not begun.
     """
 
     delivery: Delivery | None
     steps: list[Step] = field(default_factory=list)
     answer: Settled = Settled(0, Became.GONE)  # noqa: RUF009  # a tuple
+    ran: float | None = None
 
 
 def judge(manager: Manager, ending: Ending, entries: list[Entry], moment: Moment, unit: Unit) -> None:
@@ -122,6 +131,8 @@ def part(
     if unit is None:
         assert delivery is not None
         unit = delivery.unit
+    if delivery is not None and delivery.service.options.history:
+        manager.deliveries.history.plan(delivery, [*delayed, *dead], ending.ran, moment)
     if dead:
         held = _bury(manager, ending, dead, unit, moment)
     if delayed or held:
@@ -163,8 +174,12 @@ def _bury(manager: Manager, ending: Ending, dead: list[Entry], unit: Unit, momen
             delivery.service.counts.held += len(dead)
         manager.effects.held.append((dead[0].queue.name, failure_of(dead[0]).target, len(dead), error))
         return dead
+    records: list[Entry] = []
+    for entry in dead:
+        if failure_of(entry).history is not None:
+            records += manager.deliveries.history.dead_lettered(entry, grave, moment)
     rows = manager.commit(grave, moment)
-    ending.steps.append(Step(Fate.DEAD, grave, rows, list(dead)))
+    ending.steps.append(Step(Fate.DEAD, grave, rows, list(dead), records))
     ending.answer = Settled(0, Became.DEAD, attempts=dead[0].backout_count)
     if delivery is not None:
         counts, record = delivery.service.counts, failure_of(dead[0])

@@ -244,6 +244,9 @@ class Entry:
         if len(fields) == _COMMON_FIELDS:
             entry = Entry(queue, id, rank, data, length)
             entry.priority, entry.given_msg_id, correl_id, entry.packed_md = fields
+        elif len(fields) == _COMMON_FIELDS + 1 and not (place or prepared):
+            entry = ExpiringEntry(queue, id, rank, data, length)
+            entry.priority, entry.given_msg_id, correl_id, entry.packed_md, entry.deadline = fields
         else:
             entry = full = (PreparedEntry if place or prepared else FullEntry)(queue, id, rank, data, length)
             (
@@ -269,6 +272,24 @@ class Entry:
 
     def __repr__(self) -> str:
         return f"<Entry {self.id} on {self.queue.name} {STATE_NAMES[self.state]}>"
+
+
+class ExpiringEntry(Entry):
+    """A message that expires, and has nothing else of what most have not: a record of a history. There are very many of
+    them.
+    """
+
+    __slots__ = ("deadline",)
+
+    deadline: float | None
+
+    def _fields(self) -> tuple[object, ...]:
+        return (*super()._fields(), self.deadline)
+
+    def share(self, common: dict[Any, Any]) -> None:
+        """Besides, keep the end of its life once for those that expire together."""
+        super().share(common)
+        self.deadline = common.setdefault(self.deadline, self.deadline)
 
 
 class FullEntry(Entry):

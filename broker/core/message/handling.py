@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgpack
 
@@ -16,6 +16,19 @@ ERROR_BYTES: Final = 1024
 """Of the text of an exception, so much is kept with the message."""
 
 
+class HistoryPlan(NamedTuple):
+    """The queue for the record of what becomes of the message, for how many seconds that is kept, and when the last
+    attempt began (seconds since 1970; 0: none has) and for how many seconds it ran. `key` is the value by which its
+    handler orders the messages.
+    """
+
+    q_name: str
+    span: float
+    began: float
+    ran: float = 0.0
+    key: str | int | float | bool | None = None
+
+
 @dataclass(slots=True)
 class FailureRecord:
     """A record of the failed attempts to handle a message. Instants are in seconds since 1970.
@@ -23,7 +36,7 @@ class FailureRecord:
     `quarantined`: it was in flight when its worker went, and `exclusive` without any other beside it. `crashes` have
     been charged to it. `why`, `feedback`, `exception`, `error`, `traceback`, `handler` and `worker` are of the last
     attempt. `dead`: the message goes to the dead-letter queue `target`, with an MQDLH if `headed`, as soon as that
-    takes it; `tries` tells how often that has failed, and `refusal` why it did last.
+    takes it; `tries` tells how often that has failed, and `refusal` why it did last. `history` is that of the handler.
     """
 
     handler: str = ""
@@ -43,6 +56,20 @@ class FailureRecord:
     headed: bool = False
     refusal: str = ""
     exclusive: bool = False
+    history: HistoryPlan | None = None
+
+    def fields(self) -> tuple[object, ...]:
+        """All of it, without the history where there is none."""
+        fields = astuple(self)
+        return fields if self.history is not None else fields[:-1]
+
+    @staticmethod
+    def of(fields: list[Any]) -> FailureRecord:
+        """Return the record that has these `fields`."""
+        record = FailureRecord(*fields)
+        if record.history is not None:
+            record.history = HistoryPlan(*record.history)
+        return record
 
 
 class Handling:
@@ -60,7 +87,7 @@ class Handling:
         """As `MessageRow.handling` keeps it."""
         if self.failure is None and not self.not_before:
             return b""
-        fields = () if self.failure is None else astuple(self.failure)
+        fields = () if self.failure is None else self.failure.fields()
         packed: bytes = msgpack.packb((self.not_before, *fields))
         return packed
 
@@ -68,7 +95,7 @@ class Handling:
     def unpack(packed: bytes) -> Handling:
         """Return the handling that `pack` has packed."""
         not_before, *fields = msgpack.unpackb(packed)
-        return Handling(not_before, FailureRecord(*fields) if fields else None)
+        return Handling(not_before, FailureRecord.of(fields) if fields else None)
 
     @property
     def left(self) -> Handling | None:

@@ -63,7 +63,8 @@ class Effects:
     and to be removed from the store, with a report where they ask for one. `triggered` trigger messages and `generated`
     messages are to be put, `lost` ones could not be. `held` are dead letters that could not be put: of which queue,
     where, how many, and why. `postponed` messages are delayed: until when on the monotonic clock
-    (`postponing.postpone`). `posted`: trigger monitors have something to look at. `to_judge` are shared queues that may
+    (`postponing.postpone`). `unrecorded` has the queues of messages whose end could not be recorded: where, and why
+    last. `posted`: trigger monitors have something to look at. `to_judge` are shared queues that may
     trigger now, which the database must be asked (`group_triggers.looked_at`). `to_offer` are messages that those
     who wait have not been offered yet: unlocked, or no longer behind another. That is left to the next `drain`.
     """
@@ -80,6 +81,7 @@ class Effects:
         "to_judge",
         "to_offer",
         "triggered",
+        "unrecorded",
     )
 
     def __init__(self) -> None:
@@ -94,6 +96,7 @@ class Effects:
         self.to_judge: list[MessageQueue] = []
         self.to_offer: list[Entry] = []
         self.triggered: list[TriggerMessage] = []
+        self.unrecorded: dict[str, tuple[str, Exception]] = {}
 
     def __bool__(self) -> bool:
         return bool(

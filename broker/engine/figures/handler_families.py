@@ -73,6 +73,11 @@ HANDLER: Final = Section(
             "Messages that went to a dead-letter queue, by what their last attempt came to.",
             lambda h, _: h.counts.dead_letters,
         ),
+        counter(
+            "evermq_handler_history_lost_total",
+            "Records of what became of messages that could not be put on the history of the queue.",
+            lambda h, _: h.counts.history_lost,
+        ),
         gauge("evermq_handler_running", "Messages that are being handled now.", lambda h, _: h.counts.running),
         gauge(
             "evermq_handler_places",

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HELD_LOG_SECONDS: Final = 60.0
-"""That dead letters of a queue are held is logged so often."""
+"""That dead letters of a queue are held, or records of its history lost, is logged so often."""
 
 _SOONEST: Final = 1e-6  # seconds: a timer may come a little early for the clock
 
@@ -92,7 +92,7 @@ class DeliveryService:
         self._refusal: MQError | None = None
         self._triggers: dict[LocalQueue, tuple[int, bytes]] = {}
         self._notified: dict[tuple[Conversation, int], bytes] = {}
-        self._logged: dict[str, float] = {}  # when held dead letters of a queue were, monotonic
+        self._logged: dict[tuple[str, str], float] = {}  # when what of which queue was, monotonic
         self.marks_awaited_below = 0
         """Messages with a lower arrival number are marked before they are handed to a handler in this process: they may
         be why the queue manager ended.
@@ -305,13 +305,29 @@ class DeliveryService:
     def _tell_held(self) -> None:
         held, self._core.effects.held = self._core.effects.held, []
         for q_name, target, count, error in held:
-            now = self._context.clock.monotonic()
-            last = self._logged.get(q_name)
-            if last is None or now - last >= HELD_LOG_SECONDS:
-                self._logged[q_name] = now
+            if self._is_to_log("held", q_name):
                 logger.error(
                     "dead letters held queue=%s dead_letter=%s messages=%d: %s", q_name, target or "none", count, error
                 )
+
+    def report_unrecorded(self) -> None:
+        """Say of which queues what became of messages could not be recorded."""
+        unrecorded, self._core.effects.unrecorded = self._core.effects.unrecorded, {}
+        for q_name, (history, error) in unrecorded.items():
+            if self._is_to_log("unrecorded", q_name):
+                logger.warning(
+                    "history lost, the work stands queue=%s history=%s: %s", q_name, history, error,
+                    extra={"event": "history_lost"},
+                )  # fmt: skip
+
+    def _is_to_log(self, what: str, q_name: str) -> bool:
+        """True if this of a queue was not logged in the last minute."""
+        now = self._context.clock.monotonic()
+        last = self._logged.get((what, q_name))
+        if last is not None and now - last < HELD_LOG_SECONDS:
+            return False
+        self._logged[what, q_name] = now
+        return True
 
 
 def _end_take(taker: WaitingTaker, reason: int, detail: str = "") -> None:

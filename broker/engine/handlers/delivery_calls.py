@@ -102,6 +102,8 @@ class DeliveryCalls:
     def _judge_serve(self, q_name: str, options: ServiceOptions) -> None:
         self.hconn.require(Right.GET, q_name)
         self.hconn.require(Right.PUT | Right.PASSALL, *filter(None, (options.dead_letter, options.last_dead_letter)))
+        if options.history:
+            self.hconn.require(Right.PUT, options.history)
 
     def _release_delayed(self, call: Call[int], q_name: str, msg_id: bytes | None) -> None:
         name = checks.name(q_name)

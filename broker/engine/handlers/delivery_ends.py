@@ -76,11 +76,11 @@ class DeliveryEnds:
                 and not delivery.unit.reports
             ):
                 own = delivery.unit.shared is None
-                before = len(rows.removals)
+                before, puts = len(rows.removals), len(rows.inserts)
                 make = partial(self._core.deliveries.settle, delivery, settlement, rows=rows if own else None)
                 ending = self._ending(make, delivery, delivery.entries, moment, settlement.outcome)
                 if ending.steps[0].fate is Fate.DELAYED:
-                    del rows.removals[before:]
+                    del rows.removals[before:], rows.inserts[puts:]
                     self._carry_out(ending, then)
                 else:
                     (private if own else shared).append((ending, then))
@@ -247,11 +247,17 @@ class DeliveryEnds:
         if error is not None and not isinstance(error, StoreFullError):
             return  # the queue manager ends: nothing definite is answered
         deliveries = self._core.deliveries
+        if error is not None and step.records and step.only_records:
+            left = deliveries.history.leave_out(ending, step, error)
+            self._context.journal.submit(left, partial(self._step_written, ending, step, then))
+            return
         undone = error is not None and step.committed
         if undone and (softened := deliveries.refuse(step, ending, moment)):
             self._context.journal.submit(softened, nobody)
         if step.committed and not undone and not step.unit.puts:
             self._context.settle_removals(step.unit, moment.wall)
+        elif step.committed and not undone and step.only_records:
+            self._context.settle_ended(step.unit, moment.wall)
         else:
             self._context.settle(step.unit, committed=step.committed and not undone)
         deliveries.settled(ending, step, moment, undone=undone)
@@ -259,6 +265,8 @@ class DeliveryEnds:
             ending.answer = ending.answer._replace(reason=int(MQRC.STORAGE_MEDIUM_FULL))
         if not ending.steps:
             then(ending.answer)
+        if self._core.effects.unrecorded:
+            self._context.deliveries.report_unrecorded()
 
     def _step_ended(self, ending: Ending, then: Then, step: Step, error: Exception | None) -> None:
         """A step that has to do with shared queues has settled; `error`: it was backed out instead."""

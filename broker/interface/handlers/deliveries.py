@@ -8,13 +8,23 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from broker.interface.answers import Opened
 from broker.interface.message import Message
 from broker.interface.port import answer
-from broker.mqi.delivery_fields import FAILURES_MAX, NO_FAILURE, SETTLE_MAX, check_feedback
+from broker.mqi.delivery_fields import (
+    FAILURES_MAX,
+    HISTORY_VALUE_MAX,
+    NO_FAILURE,
+    NOT_RETURNED,
+    SETTLE_MAX,
+    TYPE_BYTES,
+    Returned,
+    check_feedback,
+)
 from broker.mqi.errors import MQError
+from broker.mqi.exception_text import head
 from broker.mqi.layouts.layouts import MQTMC2
 from broker.mqi.step_fields import check_step_name, check_step_value
 
@@ -27,6 +37,9 @@ if TYPE_CHECKING:
     from broker.interface.handlers.delivery_connection import DeliveryConnection
     from broker.interface.port import Port
     from broker.mqi.delivery_fields import ServiceOptions, Settled, Settlement
+
+VALUES_BYTES: Final = 1024 * 1024
+"""So many bytes of what handlers have returned are settled in one call, or one value alone."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -166,20 +179,29 @@ class Deliveries:
 
 
 def _parts(settlements: Sequence[Settlement]) -> Iterator[list[Settlement]]:
-    """Settlements in parts that make one call each, with what is kept of their failures."""
+    """Settlements in parts that make one call each, with what is kept of their failures and values."""
     part: list[Settlement] = []
-    failures = 0
+    failures = values = 0
     for each in settlements:
         count = (each.failure is not NO_FAILURE) + len(each.failed)
-        if part and (len(part) == SETTLE_MAX or failures + count > FAILURES_MAX):
+        size = 0
+        if each.value is not NOT_RETURNED:
+            count, size = count + 1, len(each.value.json)
+        if part and (len(part) == SETTLE_MAX or failures + count > FAILURES_MAX or values + size > VALUES_BYTES):
             yield part
-            part, failures = [], 0
+            part, failures, values = [], 0, 0
         part.append(_kept(each) if count else each)
         failures += count
+        values += size
     if part:
         yield part
 
 
 def _kept(settlement: Settlement) -> Settlement:
     failed = tuple([(place, failure.kept) for place, failure in settlement.failed])
-    return settlement._replace(failure=settlement.failure.kept, failed=failed)
+    value = settlement.value
+    if len(value.json) > HISTORY_VALUE_MAX:
+        value = Returned(b"", value.type, len(value.json))
+    if len(value.type) > TYPE_BYTES // 4:
+        value = value._replace(type=head(value.type, TYPE_BYTES))
+    return settlement._replace(failure=settlement.failure.kept, failed=failed, value=value)

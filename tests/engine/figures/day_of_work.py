@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from broker import QueueManager
 from broker.engine.figures.scrape import Scrape
 from broker.engine.figures.selection import FigureSelection
 from broker.mqi import MQGMO, MQOO, MQPMO, GetMessageOptions, MessageDescriptor, MQError
-from broker.mqi.delivery_fields import Failure, Outcome, Settlement
+from broker.mqi.delivery_fields import Failure, Outcome, ServiceOptions, Settlement
 from broker.testing import VirtualClock
 from tests.engine.writer import Row, Writer
 from tests.exposition import samples
@@ -36,6 +36,9 @@ CANARY_ERROR = "no such order"
 CANARIES = ("go0d", CANARY_ERROR)
 """Of what messages have in them, and of what a handler has raised."""
 
+RECORDED: Final = ServiceOptions(history="NOWHERE", history_span=60.0)
+"""The history of a queue that cannot be put to."""
+
 
 class DayOfWork:
     """A queue manager, with a program that has `Q` open and a worker that serves `WORK`."""
@@ -57,7 +60,7 @@ class DayOfWork:
         await self.program.mqsc(DEFINITIONS, check=True)
         self.queue = await enter(self.program.open("Q", MQOO.INPUT_SHARED | MQOO.OUTPUT | MQOO.BROWSE))
         self.worker = await enter(self.manager.connect())
-        self.deliveries = await enter(self.worker.deliveries("WORK"))
+        self.deliveries = await enter(self.worker.deliveries("WORK", options=RECORDED))
         return self
 
     async def __aexit__(
@@ -151,7 +154,7 @@ class DayOfWork:
 
     async def serve_too(self) -> None:
         """The other program serves the queue too."""
-        self.kept["second"] = self.kept["other"].deliveries("WORK")
+        self.kept["second"] = self.kept["other"].deliveries("WORK", options=RECORDED)
         await self.kept["second"].__aenter__()
 
     async def take_work(self) -> None:

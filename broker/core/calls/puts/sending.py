@@ -23,7 +23,7 @@ from broker.mqi.layouts.layouts import MQDLH
 from broker.mqi.layouts.packing import pack_md
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
@@ -59,12 +59,15 @@ def send_reports(manager: Manager, unit: Unit, moment: Moment) -> None:
         send(manager, reports.report_on(entry, kind, manager.ids, moment.wall), unit, moment)
 
 
-def write_off(manager: Manager, expired: Iterable[Entry], moment: Moment) -> tuple[Unit, Rows]:
+def write_off(manager: Manager, expired: Sequence[Entry], moment: Moment) -> tuple[Unit, Rows]:
     """Freeze the removal of discarded messages together with the reports on them (journal rule 9): a unit to settle,
     and what it writes.
     """
     unit = Unit()
     unit.reports = {entry: reports.EXPIRATION for entry in expired if reports.asked(entry, reports.EXPIRATION)}
+    tried = [each for each in expired if each.handling and each.handling.failure and each.handling.failure.history]
+    if tried:
+        manager.deliveries.history.expired(tried, unit, moment)
     rows = manager.commit(unit, moment)
     rows.removals.extend(entry.id for entry in expired if entry.persistence and not entry.queue.shared)
     return unit, rows
@@ -98,16 +101,25 @@ def put(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment)
     length = len(message.data) + len(message.properties)
     if route.group is not None and length > route.igq_length_max():
         route = manager.objects.route_of_long(route, length)
-    if route.queue.room() <= 0:
-        expiring.expire(manager, route.queue, moment.wall)
     entry = _entry(route, message, manager.ids.next(), moment.wall)
     if route.remote:
         entry = transmitted(entry, route, manager.ids, moment.wall)
     # A message that the queue manager takes, its dead-letter queue takes too, with the header before it.
     header = MQDLH.SIZE if message.md.format == _DEAD else 0
-    if not message.due:
+    join(manager, route, entry, unit, moment, longest=manager.max_length + header, due=message.due)
+
+
+def join(
+    manager: Manager, route: Route, entry: Entry, unit: Unit, moment: Moment, *, longest: int = 0, due: bool = False
+) -> None:
+    """Place a completed message of the queue manager's own on its queue, as part of `unit`. Raises why that cannot be.
+    `longest` is the length that it may have, where that is not the queue manager's.
+    """
+    if route.queue.room() <= 0:
+        expiring.expire(manager, route.queue, moment.wall)
+    if not due:
         route.check_put()
-    _check(route, entry, manager.max_length + header)
+    _check(route, entry, longest or manager.max_length)
     placing.place(manager, [entry], unit, moment)
 
 
