@@ -17,7 +17,7 @@ from broker.mqi.reasons import MQRC
 from broker.mqi.replies import CommandReply, ReplyPart, replies_of
 from broker.wire import answers, verbs
 from broker.wire.frames import Verb
-from broker.wire.verbs import VerbKind
+from broker.wire.verb_row import VerbKind
 
 if TYPE_CHECKING:
     from broker.client.line import Line

@@ -17,7 +17,8 @@ from broker.mqi.errors import MQError
 from broker.wire.arguments import PUT_MANY_HEAD
 from broker.wire.frames import Frame, Verb
 from broker.wire.results import delivery_weight
-from broker.wire.verbs import ROWS, VerbKind
+from broker.wire.verb_row import VerbKind
+from broker.wire.verbs import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

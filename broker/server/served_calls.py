@@ -19,7 +19,7 @@ from broker.server.request import KNOWN_BYTES, WAITING, PendingCall, script_of, 
 from broker.server.security.logins import Connecting
 from broker.wire import answers, arguments, verbs
 from broker.wire.frames import Frame, Verb, WireError
-from broker.wire.verbs import VerbKind
+from broker.wire.verb_row import VerbKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

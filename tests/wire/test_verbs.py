@@ -14,7 +14,8 @@ from broker.engine.conversation import Conversation
 from broker.interface.port import Call, Port
 from broker.wire import Verb
 from broker.wire.fields import SENT
-from broker.wire.verbs import BY_NAME, BY_VERB, CALLS, ROWS, STARTED, VerbRow
+from broker.wire.verb_row import VerbRow
+from broker.wire.verbs import BY_NAME, BY_VERB, CALLS, ROWS, STARTED
 
 BY_HAND = {Verb.PUT, Verb.PUT_MANY, Verb.GET, Verb.SETTLE}
 """The calls whose arguments no fields tell."""

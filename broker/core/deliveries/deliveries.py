@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from broker.core.deliveries import backoff, ending, finishing, salvaging, taking
 from broker.core.deliveries.counts import HandlerCounts
 from broker.core.deliveries.delivery import DeliveryWorker
-from broker.core.deliveries.service import VIEW, Service, WaitingTaker
+from broker.core.deliveries.service import VIEW, Service, WaitingTaker, unfit
 from broker.core.message.entry import AVAILABLE
 from broker.core.message.put_time import put_at
 from broker.core.message.stepped import rows_of, steps_of
 from broker.core.message.steps import StepBudget
 from broker.core.names.resolution import UnknownNameError
-from broker.mqi.constants.attribute_values import MQTT
 from broker.mqi.errors import MQError
 from broker.mqi.names import no_local_queue
 from broker.mqi.reasons import MQRC
@@ -60,7 +59,7 @@ class Deliveries:
         backoff.check(options)
         if queue is None or queue.deleted:
             raise UnknownNameError(MQRC.UNKNOWN_OBJECT_NAME, no_local_queue(q_name))
-        wrong = _unfit(queue, queue.process_name in self._manager.objects.processes)
+        wrong = unfit(queue, queue.process_name in self._manager.objects.processes)
         if wrong:
             raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, f"{q_name} {wrong}")
         if options.history:
@@ -394,16 +393,3 @@ class Deliveries:
         """Raise AssertionError where the room of steps is not that of those that are there. For tests."""
         found = [steps_of(entry) for queue in queues for entry in queue.shelf.entries.values()]
         assert self.step_budget.bytes == sum(steps.size for steps in found if steps is not None)
-
-
-def _unfit(queue: LocalQueue, process_exists: bool) -> str:
-    """Return the reason why a queue cannot be served; "" when it can."""
-    if queue.initiation_q_name:
-        return f"has an initiation queue, INITQ({queue.initiation_q_name}): ALTER QLOCAL({queue.name}) INITQ(' ')"
-    if queue.trigger_type != MQTT.EVERY.value:
-        return f"is not TRIGTYPE(EVERY): ALTER QLOCAL({queue.name}) TRIGTYPE(EVERY) TRIGGER"
-    if not queue.process_name:
-        return f"names no process: ALTER QLOCAL({queue.name}) PROCESS(name)"
-    if not process_exists:
-        return f"names process {queue.process_name}, which does not exist: DEFINE PROCESS({queue.process_name})"
-    return ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.deliveries.order import Order, value_of
 from broker.core.message.entry import AVAILABLE, DELAYED
+from broker.mqi.constants.attribute_values import MQTT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,3 +125,16 @@ class Service:
         else:
             self._tokens = min(float(most), self._tokens + (tick - self._filled) * self.options.rate)
         self._filled = tick
+
+
+def unfit(queue: LocalQueue, process_exists: bool) -> str:
+    """Return the reason why a queue cannot be served; "" when it can."""
+    if queue.initiation_q_name:
+        return f"has an initiation queue, INITQ({queue.initiation_q_name}): ALTER QLOCAL({queue.name}) INITQ(' ')"
+    if queue.trigger_type != MQTT.EVERY.value:
+        return f"is not TRIGTYPE(EVERY): ALTER QLOCAL({queue.name}) TRIGTYPE(EVERY) TRIGGER"
+    if not queue.process_name:
+        return f"names no process: ALTER QLOCAL({queue.name}) PROCESS(name)"
+    if not process_exists:
+        return f"names process {queue.process_name}, which does not exist: DEFINE PROCESS({queue.process_name})"
+    return ""
