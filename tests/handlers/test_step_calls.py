@@ -250,6 +250,23 @@ async def test_two_steps_of_one_name_under_way_are_one(door: str) -> None:
 
 
 @both_doors
+async def test_a_take_is_bounded_by_steps_too(door: str) -> None:
+    async with served(door) as (d, worker):
+        await d.put(*map(str, range(30)))
+        for taken in await worker.take(30):
+            await asyncio.gather(*(worker.step(taken, f"{number}", bytes(STEP_BYTES)) for number in range(3)))
+            await settle(worker, Outcome.LATER, taken, seconds=1.0)
+        await d.clock.advance(1)
+        counts: list[int] = []
+        while sum(counts) < 30:
+            again = await worker.take(30)
+            assert all(len(taken.steps or ()) == 3 for taken in again)
+            counts.append(len(again))
+            await settle(worker, Outcome.DONE, *again)
+        assert max(counts) == 4 * 1024 * 1024 // (3 * (STEP_BYTES + 1))
+
+
+@both_doors
 @pytest.mark.parametrize("options", [TERMS._replace(batch=2), TERMS._replace(groups=True)], ids=["batch", "group"])
 async def test_what_is_more_than_one_message_has_no_steps(door: str, options: ServiceOptions) -> None:
     async with served(door, options) as (d, worker):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from broker import QueueManager
+from broker import QueueManager, connect
+from broker.config import LimitsConfig, ListenerConfig
 from broker.mqi.delivery_fields import Outcome, ServiceOptions, Settlement
+from broker.server import Server
 from broker.storage.creation import LogSettings
 from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.tools.verify import verify
@@ -45,6 +47,20 @@ async def test_d7_6_a_hundred_steps_of_one_kib_grow_the_log_by_less_than_150_kib
     assert 100 * 1024 < size < size + records * BLOCK_AND_HEADER < 150 * 1024
     records, size = apart
     assert records >= 100
+    assert 100 * 1024 < size < 150 * 1024
+
+
+async def test_steps_of_one_turn_share_a_write_over_a_line_too(tmp_path: Path) -> None:
+    store = log_store(tmp_path / "data", settings=LogSettings(2, 4 * 1024 * 1024))
+    opened = QueueManager.open(name="QM1", clock=VirtualClock(), store=store)
+    async with (
+        opened as manager,
+        Server(manager, ListenerConfig(port=0), LimitsConfig()) as server,
+        connect(f"mq://{server.addresses[0]}") as connection,
+    ):
+        await connection.mqsc(DEFINED, check=True)
+        records, size = await steps(connection, store, at_once=True)
+    assert records <= 10
     assert 100 * 1024 < size < 150 * 1024
 
 

@@ -97,6 +97,26 @@ async def test_the_options_are_those_of_a_handler(manager: QueueManager, clock: 
     assert len(await bodies(manager, "DEAD")) == 1
 
 
+async def test_a_handler_of_messages_has_steps(manager: QueueManager, clock: VirtualClock) -> None:
+    charged: list[str] = []
+    seen: list[tuple[int, int]] = []
+
+    async def charge(order: str) -> int:
+        charged.append(order)
+        return len(charged)
+
+    @process("P", deliver="message", retry=Retry(2, backoff=1))
+    async def handler(message: Message, attempt: Attempt) -> None:
+        seen.append((attempt.number, await attempt.step("charge", charge, message.data.decode())))
+        if attempt.number < 3:
+            raise ValueError("once more")
+
+    async with TriggerMonitor(manager, [shop(handler)]):
+        await put(manager, "A", "order")
+        await clock.advance(10)
+    assert (seen, charged) == ([(1, 1), (2, 1), (3, 1)], ["order"])
+
+
 async def test_a_batch_is_handed_over_together(manager: QueueManager, clock: VirtualClock) -> None:
     batches: list[list[bytes]] = []
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from broker.core.queues.shelf.sorted_keys import SortedKeys
 
 TAKE_BYTES: Final = 4 * 1024 * 1024
-"""A take is given so much; a longer message alone."""
+"""A take is given so much, with finished steps; a longer message alone."""
 
 LOOKS_MAX: Final = 1000
 """So many messages are passed over in one look at a queue."""
@@ -144,6 +144,8 @@ class _Choice:
         if pieces is None:
             return True
         size = _size(pieces)
+        if entry.handling is not None and entry.handling.steps is not None:
+            size += entry.handling.steps.size
         if (self._made or self._bundle) and self._bytes + size > TAKE_BYTES:
             return False
         if entry in self._manager.deliveries.dead_lettering:

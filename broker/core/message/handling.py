@@ -85,8 +85,6 @@ class Handling:
 
     def pack(self) -> bytes:
         """As `MessageRow.handling` keeps it."""
-        if self.failure is None and not self.not_before:
-            return b""
         fields = () if self.failure is None else self.failure.fields()
         packed: bytes = msgpack.packb((self.not_before, *fields))
         return packed
@@ -114,3 +112,7 @@ class SteppedHandling(Handling):
     def __init__(self, not_before: float, failure: FailureRecord | None, steps: KeptSteps) -> None:
         super().__init__(not_before, failure)
         self.steps: KeptSteps | None = steps
+
+    def pack(self) -> bytes:
+        """As `MessageRow.handling` keeps it: without the steps, which are rows of their own."""
+        return super().pack() if self.failure is not None or self.not_before else b""
