@@ -461,3 +461,21 @@ def test_the_name_of_a_history_is_cut_to_what_a_name_may_have() -> None:
 def test_what_is_no_record_is_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # json's own, or ours
         read_record(data)
+
+
+async def test_d6_5_what_expires_on_a_full_disk_is_recorded_by_the_next_start() -> None:
+    store, clock = FaultStore(MemoryStore()), VirtualClock()
+    async with desk(HISTORY, store=store, clock=clock) as d:
+        await d.put("order", md=MessageDescriptor(expiry=100))
+        await end(d, Outcome.LATER, seconds=60.0)
+        store.fill()
+        await clock.advance(120)
+        assert (d.depth(), await kept(d)) == (0, [])
+        store.make_room()
+    async with (
+        QueueManager.open(name="QM1", clock=clock, store=store) as manager,
+        manager.connect("test") as connection,
+    ):
+        await clock.advance(120)
+        d = Desk(manager, connection, clock)
+        assert ([each.outcome for each in await records(d)], d.depth()) == (["expired"], 0)

@@ -85,9 +85,12 @@ async def test_d6_3_a_result_of_what_failed_raises_where_its_value_is_asked_for(
         with pytest.raises(RequestError, match="no such customer") as caught:
             rejected.value  # noqa: B018
         assert caught.value.reason == 70_000
-        waiting = asyncio.ensure_future(shop.app.result(await shop.app.put("QUOTES", "anna")))
+        failed_put = await shop.app.put("QUOTES", "anna")
+        waiting = asyncio.ensure_future(shop.app.result(failed_put))
         await shop.clock.advance(2)
         failed = await waiting
+        many = await asyncio.gather(*[shop.app.result(failed_put, 0) for _ in range(300)])
+        assert {each.error for each in many} == {failed.error}
         assert (failed.outcome, failed.attempts, failed.error) == ("dead_lettered", 2, "ValueError: no price")
         with pytest.raises(RequestError):
             failed.value  # noqa: B018

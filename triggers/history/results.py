@@ -50,6 +50,9 @@ _WAIT: Final = GetMessageOptions(
 _STALE: Final = (MQRC.HOBJ_ERROR, MQRC.OBJECT_CHANGED, MQRC.Q_DELETED)
 """The reasons of a handle that has to be opened again."""
 
+LOOKS_AT_ONCE: Final = 16
+"""So many looks for later records of dead letters, each of which has a handle of its own."""
+
 _NO_HISTORY: Final = (MQRC.UNKNOWN_OBJECT_NAME, MQRC.UNKNOWN_REMOTE_Q_MGR, MQRC.OPTION_NOT_VALID_FOR_TYPE)
 
 
@@ -131,6 +134,7 @@ class Results:
         self._line: tuple[Connection, AsyncExitStack] | None = None
         self._queues: dict[str, Queue] = {}  # histories that are open
         self._opening = asyncio.Lock()
+        self._looking = asyncio.Semaphore(LOOKS_AT_ONCE)
 
     async def result(
         self, put: PutResult | bytes, timeout: float | None, type: Any, q_name: str | None
@@ -223,7 +227,7 @@ class Results:
     async def _latest(self, history: str, msg_id: bytes, record: HistoryRecord) -> HistoryRecord:
         """The last record of a message: a dead letter that was put back has one more."""
         assert self._line is not None
-        async with self._line[0].open(history, MQOO.BROWSE) as queue:
+        async with self._looking, self._line[0].open(history, MQOO.BROWSE) as queue:
             try:
                 while True:
                     message = await queue.get(MessageDescriptor(correl_id=msg_id), _NEXT)

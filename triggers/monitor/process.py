@@ -60,6 +60,8 @@ def process(
         raise ValueError(f"deliver={deliver!r}: one of {', '.join(DELIVER)}")
     if deliver == "trigger" and options:
         raise TypeError(f'{", ".join(options)}: for deliver="message", "batch" or "group"; "trigger" has no options')
+    if options.get("history") is not None:
+        raise TypeError(f"@process({name!r}): history= is for handlers of an app, which defines the queue for it")
 
     def tag(function: Function) -> Function:
         if not isfunction(function) or isgeneratorfunction(function) or isasyncgenfunction(function):
