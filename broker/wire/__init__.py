@@ -1,8 +1,8 @@
 """The protocol between programs and a queue manager: msgpack frames, without a socket, a clock or a task in it.
 
-`frames` says what can be said, `protocol` turns bytes into frames and back at either end, `verbs` has a row (`verb_row`)
-for each call, with what its arguments may be (`fields`) and what it returns (`results`), `liveness` decides when a line
-has gone silent. Whoever has the socket (`broker.client`, `broker.server`) feeds them.
+`frames` says what can be said, `protocol` turns bytes into frames and back at either end, `verbs` has a row for each
+call (`verb_row`), with what its arguments may be (`fields`) and what it returns (`results`), `liveness` decides when a
+line has gone silent. Whoever has the socket (`broker.client`, `broker.server`) feeds them.
 """
 
 from broker.wire.frames import Frame as Frame
