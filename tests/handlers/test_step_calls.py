@@ -363,6 +363,27 @@ async def test_steps_are_there_after_a_restart_with_their_room_and_their_places(
         assert room(d) == 0
 
 
+@pytest.mark.parametrize("end", ["CLEAR QLOCAL(Q)", "DELETE QLOCAL(Q) PURGE", "expiry"])
+async def test_the_room_of_steps_is_free_when_their_messages_go_by_other_ways(end: str) -> None:
+    store = MemoryStore()
+    async with desk(store=store) as d:
+        async with d.worker() as worker:
+            await d.connection.put1("Q", "order", MessageDescriptor(expiry=100))
+            await d.connection.put1("Q", "delayed", MessageDescriptor(expiry=100))
+            for taken, seconds in zip(await worker.take(2), (0.0, 5.0), strict=True):
+                await worker.step(taken, "charge", b"1")
+                await settle(worker, Outcome.LATER, taken, seconds=seconds)
+        await d.clock.advance(1)
+        assert room(d) == 14
+        if end == "expiry":
+            await d.clock.advance(100)
+            assert await d.got() == []
+        else:
+            await d.connection.mqsc(end, check=True)
+        await d.clock.advance(600)
+        assert (room(d), store._steps) == (0, {})
+
+
 async def test_a_message_whose_get_reached_nobody_has_its_steps_again() -> None:
     """Its removal was durable, so it is put again, with them."""
     store = MemoryStore()

@@ -8,6 +8,7 @@ import pytest
 
 from broker import MQError
 from broker.mqi import MQGMO, MQMF, MQMT, MQOO, MQRC, MQRO, MessageDescriptor
+from broker.mqi.delivery_fields import Outcome, ServiceOptions, Settlement
 from tests.sharing.members import Members
 
 if TYPE_CHECKING:
@@ -52,6 +53,25 @@ async def test_messages_of_a_private_queue_become_shared_in_their_order(group: G
         assert await drained(here, "P") == []
         odd_first = [*range(1, 120, 2), *range(0, 120, 2)]
         assert await drained(there, "S") == [b"%03d" % number for number in odd_first]
+
+
+async def test_messages_with_finished_steps_are_not_moved(group: GroupDatabase) -> None:
+    """A shared queue keeps none, so they would be done again."""
+    async with Members(group, 1) as members, members["QM1"].connect() as here:
+        await mqsc(
+            here,
+            "DEFINE PROCESS(PR)\nDEFINE QLOCAL(P) TRIGGER TRIGTYPE(EVERY) PROCESS(PR) DEFPSIST(YES)\n"
+            "DEFINE QLOCAL(S) QSGDISP(SHARED)",
+        )
+        await here.put1("P", b"order")
+        async with here.deliveries("P", options=ServiceOptions(handler="test")) as deliveries:
+            (taken,) = await deliveries.take()
+            await deliveries.step(taken, "charge", b"1")
+            await deliveries.settle([Settlement(taken.id, Outcome.RETURNED)])
+        (refused,) = await here.mqsc("MOVE QLOCAL(P) QSGDISP(PRIVATE) TOQLOCAL(S)")
+        assert not refused.ok
+        assert "handlers have finished steps for 1 messages of P" in refused.text
+        assert await drained(here, "P") == [b"order"]
 
 
 async def test_a_name_that_two_queues_have_is_cleared_up_by_a_move(group: GroupDatabase) -> None:

@@ -84,3 +84,7 @@ def forget(manager: Manager, queue: LocalQueue) -> None:
         manager.delays.left(queue.shelf.entries[key])
     if queue.keys is not None:
         queue.keys.forget_all()
+    if manager.deliveries.step_budget.bytes:
+        for entry in queue.shelf.entries.values():
+            if entry.handling is not None and entry.handling.steps is not None:
+                entry.handling.steps.drop()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from broker.commands import errors
 from broker.commands.interpreter import refused
 from broker.core.explain.holders import held_by
+from broker.core.message.stepped import steps_of
 from broker.core.names import opening
 from broker.core.names.resolution import Resolution
 from broker.core.names.routes import Route
@@ -81,11 +82,18 @@ class Moving:
         return Queue(connection, opened(handle, core.name), options)
 
     async def _check_held(self, queue: LocalQueue) -> None:
-        """Raise OBJECT_IN_USE (2042) where consumers have claimed messages, or sinks have prepared some."""
+        """Raise OBJECT_IN_USE (2042) where consumers have claimed messages, sinks have prepared some, or handlers have
+        finished steps for some.
+        """
         await self._member.holdings.refresh(lag=False)
         held = held_by(self._member.core, queue, self._member.now())
         if held:
             raise MQError(MQRC.OBJECT_IN_USE, held)
+        if self._member.core.deliveries.step_budget.bytes:
+            stepped = sum(steps_of(entry) is not None for entry in queue.shelf.entries.values())
+            if stepped:  # they would be run again
+                why = f"handlers have finished steps for {stepped} messages of {queue.name}"
+                raise MQError(MQRC.OBJECT_IN_USE, f"{why}, and a shared queue keeps none")
 
     async def _depth(self, queue: LocalQueue) -> int:
         await self._member.repository.refresh()
