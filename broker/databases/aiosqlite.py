@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from broker.databases.adapter import Value
-    from broker.databases.choosing import Source
+    from broker.databases.choosing import DatabaseSource
 
 
 class AiosqliteAdapter:
@@ -30,7 +30,7 @@ class AiosqliteAdapter:
     gives = (aiosqlite.Connection,)
     threaded = False
 
-    def __init__(self, given: Source) -> None:
+    def __init__(self, given: DatabaseSource) -> None:
         self._wait = given.pool_wait
         self._function = given.function
         self._kept: aiosqlite.Connection | None = given.made

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from asyncpg.transaction import Transaction
 
     from broker.databases.adapter import Value
-    from broker.databases.choosing import Source
+    from broker.databases.choosing import DatabaseSource
 
 _CLOSE_SECONDS: Final = 5.0
 
@@ -34,7 +34,7 @@ class AsyncpgAdapter:
     gives = (asyncpg.Connection, PoolConnectionProxy)
     threaded = False
 
-    def __init__(self, given: Source) -> None:
+    def __init__(self, given: DatabaseSource) -> None:
         self._source: Any = given.source
         self._is_pool = isinstance(given.source, asyncpg.Pool)
         self._function = given.function

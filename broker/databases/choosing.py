@@ -30,7 +30,7 @@ _TAKEN: Final = (
 )
 
 
-class Source(NamedTuple):
+class DatabaseSource(NamedTuple):
     """A source, as an adapter gets it."""
 
     source: Any
@@ -41,7 +41,7 @@ class Source(NamedTuple):
     """The first connection that such a function of aiosqlite's has opened."""
 
 
-def adapter_of(given: Source) -> Adapter:
+def adapter_of(given: DatabaseSource) -> Adapter:
     """Return the adapter for a source that is no function. Raises TypeError for what none takes."""
     source = given.source
     if isinstance(source, Adapter) and not isinstance(source, type):

@@ -8,7 +8,7 @@ from typing import Any
 from broker.clock import Clock
 from broker.databases.adapter import Adapter
 from broker.databases.calls import AdapterCalls
-from broker.databases.choosing import Source, adapter_of, package_of
+from broker.databases.choosing import DatabaseSource, adapter_of, package_of
 from broker.databases.errors import DatabaseAwayError, ProgramDatabaseError
 from broker.databases.markers import Markers, TableName
 from broker.databases.opened import OpenDatabase
@@ -53,7 +53,7 @@ class Database:
         self.durable = durable
         self.outcome_wait = outcome_wait
         self.pool_wait = pool_wait
-        self._adapter = None if _is_function(source) else adapter_of(Source(source, pool_wait))
+        self._adapter = None if _is_function(source) else adapter_of(DatabaseSource(source, pool_wait))
 
     @property
     def threaded(self) -> bool | None:
@@ -86,17 +86,17 @@ class Database:
     async def _made(self) -> Adapter:
         if not _is_function(self.source):
             await _begun(self.source)
-            return adapter_of(Source(self.source, self.pool_wait))
+            return adapter_of(DatabaseSource(self.source, self.pool_wait))
         try:
             made = self.source()
             opens = _opener_of(made)
             if opens == "sqlite3":
                 made.close()  # it is bound to this thread
-                return adapter_of(Source("", self.pool_wait, self.source))
+                return adapter_of(DatabaseSource("", self.pool_wait, self.source))
             if opens == "aiosqlite":
                 from broker.databases.aiosqlite import AiosqliteAdapter
 
-                return AiosqliteAdapter(Source(None, self.pool_wait, self.source, made))
+                return AiosqliteAdapter(DatabaseSource(None, self.pool_wait, self.source, made))
             if isawaitable(made):
                 made = await made
             await _begun(made)
@@ -104,7 +104,7 @@ class Database:
             raise
         except Exception as error:
             raise DatabaseAwayError(f"the function of the database has failed: {told(error)}") from error
-        return adapter_of(Source(made, self.pool_wait, self.source))
+        return adapter_of(DatabaseSource(made, self.pool_wait, self.source))
 
 
 def database_of(source: Any) -> Database:

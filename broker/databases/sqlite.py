@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from broker.databases.adapter import Value
-    from broker.databases.choosing import Source
+    from broker.databases.choosing import DatabaseSource
 
 BUSY = "another transaction holds the SQLite database, which has one writer at a time: keep transactions short"
 
@@ -31,7 +31,7 @@ class SQLiteAdapter:
     gives = (sqlite3.Connection,)
     threaded = True
 
-    def __init__(self, given: Source) -> None:
+    def __init__(self, given: DatabaseSource) -> None:
         self._wait = given.pool_wait
         self._is_path = given.function is None
         self._open: Callable[[], sqlite3.Connection] = given.function or self._open_path
