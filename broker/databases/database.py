@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from inspect import isawaitable, isclass
+from inspect import isawaitable, isclass, iscoroutine
+from pathlib import Path
 from typing import Any
 
 from broker.clock import Clock
@@ -89,15 +90,12 @@ class Database:
             return adapter_of(DatabaseSource(self.source, self.pool_wait))
         try:
             made = self.source()
-            opens = _opener_of(made)
-            if opens == "sqlite3":
-                made.close()  # it is bound to this thread
-                return adapter_of(DatabaseSource("", self.pool_wait, self.source))
-            if opens == "aiosqlite":
-                from broker.databases.aiosqlite import AiosqliteAdapter
-
-                return AiosqliteAdapter(DatabaseSource(None, self.pool_wait, self.source, made))
-            if isawaitable(made):
+            if iscoroutine(made):
+                made = await made
+            if (opens := _opener_of(made)) == "sqlite3":
+                made.close()  # it is bound to this thread: each transaction opens its own
+                return adapter_of(DatabaseSource(Path(), self.pool_wait, self.source))
+            if not opens and isawaitable(made):
                 made = await made
             await _begun(made)
         except (ProgramDatabaseError, TypeError):
