@@ -45,7 +45,7 @@ def adapter_of(given: DatabaseSource) -> Adapter:
     if isinstance(source, Adapter) and not isinstance(source, type):
         return source
     module, name = _ADAPTERS[package_of(source)]
-    made = getattr(import_module(f"broker.databases.{module}"), name)(given)
+    made = getattr(import_module(f"broker.databases.adapters.{module}"), name)(given)
     return cast("Adapter", made)
 
 

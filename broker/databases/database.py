@@ -54,6 +54,11 @@ class Database:
         self.durable = durable
         self.outcome_wait = outcome_wait
         self.pool_wait = pool_wait
+        home, self.given = _home_of(source)
+        """A session or connection that the program has for this transaction alone; None for what gives them."""
+        self.key = (id(home), self.table, name)
+        """The same for all that is of one database, such as the sessions of an engine."""
+        self._home = home  # which keeps its id
         self._adapter = None if _is_function(source) else adapter_of(DatabaseSource(source, pool_wait))
 
     @property
@@ -108,6 +113,15 @@ class Database:
 def database_of(source: Any) -> Database:
     """Return a Database as it is, and one with the default options for anything else. Raises TypeError."""
     return source if isinstance(source, Database) else Database(source)
+
+
+def _home_of(source: Any) -> tuple[Any, Any]:
+    """Return what stands for a database, and what was given of it, None for itself."""
+    if _is_function(source) or isinstance(source, Adapter) or package_of(source) != "sqlalchemy":
+        return source, None
+    from broker.databases.adapters.sqlalchemy import home_of
+
+    return home_of(source)
 
 
 def _is_function(source: Any) -> bool:
