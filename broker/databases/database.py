@@ -9,7 +9,7 @@ from typing import Any
 from broker.clock import Clock
 from broker.databases.adapter import Adapter
 from broker.databases.calls import AdapterCalls
-from broker.databases.choosing import DatabaseSource, adapter_of, package_of
+from broker.databases.choosing import DatabaseSource, adapter_of, library_of, package_of
 from broker.databases.errors import DatabaseAwayError, ProgramDatabaseError
 from broker.databases.markers import Markers, TableName
 from broker.databases.opened import OpenDatabase
@@ -126,19 +126,13 @@ def _home_of(source: Any) -> tuple[Any, Any]:
 
 def _is_function(source: Any) -> bool:
     """True for what is called to make the source. Makers of sessions are called for each transaction."""
-    if isclass(source) or not callable(source) or isinstance(source, Adapter):
-        return False
-    try:
-        package_of(source)
-    except TypeError:
-        return True
-    return False
+    return callable(source) and not isclass(source) and not isinstance(source, Adapter) and library_of(source) is None
 
 
 def _opener_of(made: Any) -> str:
     """Return the package of SQLite whose connection a function has opened; "" where it has made something else."""
-    packages = {each.__module__.partition(".")[0] for each in type(made).__mro__}
-    return next((each for each in ("sqlite3", "aiosqlite") if each in packages), "")
+    found = library_of(made)
+    return found if found in ("sqlite3", "aiosqlite") else ""
 
 
 async def _begun(source: Any) -> None:

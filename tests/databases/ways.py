@@ -80,6 +80,11 @@ class DatabaseWay:
         with closing(sqlite3.connect(self.file)) as judge, judge:
             return [tuple(map(str, row)) for row in judge.execute(text).fetchall()]
 
+    def look_as_judge(self, text: str) -> None:
+        """Meddle, as one that may."""
+        assert self.postgres is not None
+        self.postgres.sql(text, database=OWNER)
+
     def orders(self) -> list[str]:
         return [row[0] for row in self.look("SELECT id FROM orders ORDER BY id")]
 
@@ -344,7 +349,8 @@ class Django(DatabaseWay):
 
     def source(self) -> Any:
         if not self.made:
-            self.made.append(self.configure())
+            self.configure()
+            self.made.append(self.alias)
         return f"django:{self.alias}" if self.alias != "default" else "django"
 
     def configure(self) -> None:
