@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _COLUMNS = "outcome text NOT NULL, q_mgr text NOT NULL, at bigint NOT NULL"
 DDL = f"CREATE TABLE evermq_unit (unit bytea PRIMARY KEY, {_COLUMNS});"
-)
 
 
 @pytest.fixture
