@@ -130,11 +130,11 @@ async def test_begin_is_ours_over_sqlite_and_a_program_that_begins_by_events_kee
     way.look(ORDERS)
     engine = sqlalchemy.create_engine(f"sqlite:///{way.file}")
 
-    @sqlalchemy.event.listens_for(engine, "connect")
+    @sqlalchemy.event.listens_for(engine, "connect")  # type: ignore[misc,unused-ignore,untyped-decorator]
     def leave_alone(connection: sqlite3.Connection, _: Any) -> None:
         connection.isolation_level = None
 
-    @sqlalchemy.event.listens_for(engine, "begin")
+    @sqlalchemy.event.listens_for(engine, "begin")  # type: ignore[misc,unused-ignore,untyped-decorator]
     def begin(connection: Any) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
