@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -182,7 +182,7 @@ class AsyncPsycopgAdapter:
             await self._source.close()
 
 
-_Connection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+_Connection: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
 
 def _pipeline(connection: psycopg.Connection[Any], sql: str) -> AbstractContextManager[Any]:
