@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from broker.interface.administration.status import StatusQuestions
 from broker.interface.handlers.deliveries import answers_of, settlement_parts
 from broker.interface.port import Call, answer
 from broker.mqi.delivery_fields import Outcome, Settlement
@@ -12,20 +13,16 @@ from broker.mqi.delivery_fields import Outcome, Settlement
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from broker.interface.port import Port
     from broker.mqi.external_units import Decision, Doubt
 
 
 _NONE: Final = Settlement(0, Outcome.DONE)
 
 
-class ExternalUnitCalls:
+class ExternalUnitCalls(StatusQuestions):
     """A part of `Connection`: units that are prepared here and decided in a database of the program's own. Units, and
     databases, are named by 16 bytes.
     """
-
-    port: Port
-    _works: bool
 
     @property
     def q_mgr_instance(self) -> str:
