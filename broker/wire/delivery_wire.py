@@ -172,25 +172,33 @@ def settle(port: Port, frame: Frame, _: object) -> Call[Any]:
     """Make the call of a SETTLE. Raises WireError or MQError."""
     if len(frame) < 4:
         raise WireError("SETTLE has no settlements")
-    (settlements,) = read(_SETTLEMENTS, frame, 3)
-    if len(frame) > 4 + FAILURES_MAX:
+    return port.settle_deliveries(settlements_of(frame, 3))
+
+
+def settlements_of(frame: Frame, at: int) -> list[Settlement]:
+    """Return the settlements that stand in a frame from there on, with the failures that they name. Raises WireError or
+    MQError.
+    """
+    (settlements,) = read(_SETTLEMENTS, frame, at)
+    named = frame[at + 1 :]
+    if len(named) > FAILURES_MAX:
         raise MQError(MQRC.OPTIONS_ERROR, f"the settlements name more than {FAILURES_MAX} failures")
-    if len(frame) == 4:
-        return port.settle_deliveries([_settlement(fields, _NO_FAILURES, frame) for fields in settlements])
+    if not named:
+        return [_settlement(fields, _NO_FAILURES, named) for fields in settlements]
     some = [fields for fields in settlements if type(fields) is list and len(fields) in _VALUED]
     valued = {fields[-1] for fields in some if type(fields[-1]) is int}
     failures = [NO_FAILURE]
-    for place, item in enumerate(frame[4:], 1):
+    for place, item in enumerate(named, 1):
         failures.append(NO_FAILURE if place in valued else _failure(item))
-    return port.settle_deliveries([_settlement(fields, failures, frame) for fields in settlements])
+    return [_settlement(fields, failures, named) for fields in settlements]
 
 
-def _settlement(fields: Any, failures: list[Failure], frame: Frame) -> Settlement:
+def _settlement(fields: Any, failures: list[Failure], named: list[Any]) -> Settlement:
     """A settlement of its fields: the usual ones, or all; and behind them the place of what the handler returned."""
     if type(fields) is not list or len(fields) not in _LENGTHS:
         raise MQError(MQRC.OPTIONS_ERROR, "a settlement has other fields than it should")
     id, outcome, ran = read(_USUAL, fields)
-    value = _returned(fields, frame) if len(fields) in _VALUED else NOT_RETURNED
+    value = _returned(fields, named) if len(fields) in _VALUED else NOT_RETURNED
     if len(fields) < len(_USUAL) + len(_MORE):
         return Settlement(id, outcome, ran=ran, value=value)
     failure, timed_out, feedback, wait, counted, failed = read(_MORE, fields, len(_USUAL))
@@ -198,12 +206,12 @@ def _settlement(fields: Any, failures: list[Failure], frame: Frame) -> Settlemen
     return Settlement(id, outcome, _of(failures, failure), timed_out, feedback, wait, counted, alone, ran, value)
 
 
-def _returned(fields: list[Any], frame: Frame) -> Returned:
+def _returned(fields: list[Any], named: list[Any]) -> Returned:
     """What a handler has returned."""
     (place,) = read(_VALUE, fields, len(fields) - 1)
-    if place + 4 > len(frame):
+    if place > len(named):
         raise MQError(MQRC.OPTIONS_ERROR, "a settlement names a returned value that is not there")
-    found = _unpacked(frame[3 + place], _RETURNED_BYTES, "a returned value")
+    found = _unpacked(named[place - 1], _RETURNED_BYTES, "a returned value")
     if type(found) is not list or len(found) != len(_RETURNED):
         raise MQError(MQRC.OPTIONS_ERROR, "a returned value has other fields than it should")
     return Returned(*read(_RETURNED, found))

@@ -66,6 +66,9 @@ class VerbRow:
     by_hand: Callable[[Port, Frame, Earlier], Call[Any]] | None = None
     """Makes the call of a frame that no fields can tell."""
 
+    pack: Callable[..., Sequence[Any]] | None = None
+    """Makes the items of such a frame, where the port that forwards the call knows no better."""
+
     join: Callable[[dict[str, Any]], None] | None = None
     """Completes an argument that needs another one."""
 
@@ -105,6 +108,8 @@ class VerbRow:
 
     def items(self, values: Sequence[Any]) -> list[Any]:
         """Return the items of a frame for these arguments, in the order of the row. Raises TypeError."""
+        if self.pack is not None:
+            return list(self.pack(*values))
         items: list[Any] = []
         for each, value in zip(self.fields, values, strict=True):
             if each.default is SENT or value != each.default:

@@ -24,6 +24,7 @@ from broker.mqi.step_fields import STEP_BYTES, STEP_NAME_MAX, STEP_SUFFIX_MAX
 from broker.wire import arguments, claims, results
 from broker.wire.arguments import DATA, HANDLE
 from broker.wire.delivery_wire import packed_service_options, put_extras, service_options, settle
+from broker.wire.external_wire import ASKED, NAMED, PREPARED, decide, packed_decisions, prepare_deliveries
 from broker.wire.fields import (
     LABEL_MAX,
     LONG_MAX,
@@ -36,7 +37,7 @@ from broker.wire.fields import (
     name,
 )
 from broker.wire.frames import Frame, Verb, WireError
-from broker.wire.results import COLUMNS, CUTS, NUMBER, record
+from broker.wire.results import COLUMNS, CUTS, NUMBER, NUMBERS, record
 from broker.wire.structures import (
     descriptor,
     get_options,
@@ -130,6 +131,7 @@ _END: Final = Field("end", int, "the end")
 _CHECKPOINT: Final = tuple([replace(each, optional=True) for each in (_LINEAGE, _START, _END)])
 _SEQUENCES: Final = Field("after", int, "the sequence"), Field("last", int, "the sequence")
 _ARRIVALS: Final = Field("after", int, "the arrival number"), Field("last", int, "the arrival number")
+_RESUME: Final = flag("resume", "whether to resume")
 _BEFORE: Final = Field("before", int, "the arrival number", optional=True)
 _LIMITS: Final = Field("messages", int, "the number of messages"), Field("size", int, "the number of bytes")
 _WHOLE: Final = flag("whole", "whether to claim whole groups")
@@ -143,6 +145,7 @@ _SINKS: Final = Field("sinks", list, "the names of sinks", MQRC.OBJECT_NAME_ERRO
 _UNITS: Final = Field("units", make=claims.units, pack=claims.packed_units, parts=(_SINKS, Field("units")))
 _WINNERS: Final = Field("winners", pack=claims.packed_winners)
 _QUERY: Final = Field("query", str, "the query", high=_QUERY_MAX, optional=True)
+_PUBLISHED: Final = _SINK, _BATCH, _QUERY, _WINNERS
 _PIECE: Final = Field("first", int, "the first index"), _OPTIONS, flag("last", "whether this piece is the last")
 
 _SERIES: Final = (
@@ -195,6 +198,7 @@ _STAGED: Final = "put on each queue of the unit, setall for context that it brin
 _SERVED: Final = "get on the queue, put and passall on a dead-letter queue that it names"
 _PENDING: Final = "connect; get on the queues that are shown"
 _CTRL: Final = "ctrl on the queue manager"
+_DECIDED: Final = "connect, and the database id"
 _ABOUT_ONESELF: Final = "connect; administrator about another user"
 
 
@@ -236,13 +240,7 @@ ROWS: Final = (
         record(ConsumerState),
         _GET_EACH,
     ),
-    VerbRow(
-        Verb.REGISTER,
-        "register",
-        (_UUID, *_CHECKPOINT, flag("resume", "whether to resume")),
-        record(Registration),
-        _GET_EACH,
-    ),
+    VerbRow(Verb.REGISTER, "register", (_UUID, *_CHECKPOINT, _RESUME), record(Registration), _GET_EACH),
     VerbRow(Verb.CLAIM, "claim", (*_READER, _START, *_LIMITS, _BEFORE, _WHOLE), NUMBER, _GET_EACH),
     VerbRow(Verb.PIN, "pin", (*_READER, _LINEAGE, _START, _END), CUTS, _GET_EACH),
     VerbRow(Verb.READ_CLAIMED, "read_claimed", (*_READER, *_SEQUENCES), COLUMNS, _GET_EACH, VerbKind.READ),
@@ -253,14 +251,7 @@ ROWS: Final = (
     VerbRow(Verb.BROWSE_CUTS, "browse_cuts", (_Q_NAME, *_ARRIVALS, *_LIMITS), CUTS, _BROWSE, VerbKind.READ),
     VerbRow(Verb.SINK, "sink", (name("name", "the name of the sink"),), results.LEDGER, _PUT_EACH),
     VerbRow(Verb.STAGE, "stage", (_UNIT, _QUERY, *_PIECE, replace(DATA, name="rows")), record(Staged), _STAGED),
-    VerbRow(
-        Verb.PUBLISH,
-        "publish",
-        (_SINK, _BATCH, _QUERY, _WINNERS),
-        record(Publication),
-        _PUT_EACH,
-        join=claims.name_winners,
-    ),
+    VerbRow(Verb.PUBLISH, "publish", _PUBLISHED, record(Publication), _PUT_EACH, join=claims.name_winners),
     VerbRow(Verb.DISCARD, "discard", (_UNITS,), NUMBER, _PUT_EACH),
     VerbRow(Verb.RELEASE_WAITING, "release_delayed", (_Q_NAME, _MSG_ID), NUMBER, _GET),
     VerbRow(
@@ -284,6 +275,13 @@ ROWS: Final = (
     VerbRow(
         Verb.RECENT_LOG, "recent_log", (integer("after", "the number of a line"),), results.LOG_PIECE, _ADMINISTRATOR
     ),
+    VerbRow(Verb.PREPARE, "prepare", PREPARED, NUMBER, _OF_HANDLE),
+    VerbRow(
+        Verb.PREPARE_DELIVERIES, "prepare_deliveries", (), NUMBERS, _OF_CONNECTION, VerbKind.CALL, prepare_deliveries
+    ),
+    VerbRow(Verb.DECIDE, "decide", (), NUMBERS, _DECIDED, by_hand=decide, pack=packed_decisions),
+    VerbRow(Verb.DOUBTS, "doubts", ASKED, results.DOUBTS, _DECIDED, VerbKind.RECEIVE),
+    VerbRow(Verb.IN_DOUBT, "in_doubt", NAMED, results.IDS, _DECIDED),
 )
 
 BY_NAME: Final = {row.name: row for row in ROWS}

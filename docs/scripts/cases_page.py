@@ -118,17 +118,16 @@ _IN_WORDS: Final = re.compile(
 _KINDS: Final = {
     "table": "semantics", "tables": "semantics", "journal rules": "journal rule", "invariants": "invariant",
     "log rules": "log rule", "log cases": "log case", "claims rules": "claims rule",
-    "handlers rules": "handlers rule", "queue-sharing rule": "queue-sharing", "queue-sharing rules": "queue-sharing",
+    "handlers rules": "handlers rule", "transactions rules": "transactions rule",
+    "queue-sharing rule": "queue-sharing", "queue-sharing rules": "queue-sharing",
     "queue-sharing traps": "queue-sharing trap", "security rule": "security", "security rules": "security",
-    "transactions rules": "transactions rule",
 }  # fmt: skip
 _ROWS: Final = re.compile(
     r"\bsemantics (?P<heading>\d+\.\d+) rows? (?P<first>\d+)(?: to (?P<last>\d+))?", re.IGNORECASE
 )
 _CONDITION: Final = re.compile(r"\btrigger (?:conditions?|events?) ([CE]\d{1,2})\b")
 _NOWHERE: Final = re.compile(
-    r"(?<!journal )(?<!log )(?<!claims )(?<!handlers )(?<!queue-sharing )(?<!security )"
-    r"(?<!transactions )"
+    r"(?<!journal )(?<!log )(?<!claims )(?<!handlers )(?<!transactions )(?<!queue-sharing )(?<!security )"
     r"\b(?:rules?|sections?) [A-Z]?\d[\d.]*",
     re.IGNORECASE,
 )

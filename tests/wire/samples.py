@@ -62,11 +62,13 @@ from broker.mqi.delivery_fields import (
     Settled,
     Settlement,
 )
+from broker.mqi.external_units import Decision, Doubt, PreparedDelivery
 from broker.mqi.replies import CommandReply, ReplyPart
 from broker.mqi.security_parameters import CredentialKind, SecurityParameters
 from broker.wire import Verb
 from broker.wire.claims import packed_units, packed_winners
 from broker.wire.delivery_wire import packed_service_options, packed_settlements
+from broker.wire.external_wire import packed_decisions, packed_deliveries
 
 ID = bytes(range(24))
 TOKEN = bytes(range(16))
@@ -103,6 +105,15 @@ VALUED_SETTLEMENTS = [
     Settlement(7, Outcome.DONE, failed=((3, FAILURE),), ran=0.5, value=Returned(b"", "Quote", 70_000)),
 ]
 """Settlements with what handlers have returned."""
+
+UNIT_ID, OTHER_ID, DATABASE = b"u" * 16, b"o" * 16, b"d" * 16
+PREPARED = [PreparedDelivery(UNIT_ID, SETTLEMENTS[0]), PreparedDelivery(OTHER_ID, SETTLEMENTS[3])]
+DECISIONS = [
+    Decision(UNIT_ID, commit=True),
+    Decision(OTHER_ID, commit=False, settlement=SETTLEMENTS[1]),
+    Decision(b"b" * 16, commit=False),
+    Decision(b"g" * 16, commit=None),
+]
 
 REFUSED = Access(
     allowed=False,
@@ -158,6 +169,11 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.FIGURES: ("figures", ("ORDERS.*", "queue", "evermq", 2000)),
     Verb.RECENT_LOG: ("recent_log", (40,)),
     Verb.STEP: ("step", (17, "charge#2", b'"receipt 5"')),
+    Verb.PREPARE: ("prepare", (UNIT_ID, DATABASE, "orders")),
+    Verb.PREPARE_DELIVERIES: ("prepare_deliveries", (DATABASE, "orders", PREPARED)),
+    Verb.DECIDE: ("decide", (DATABASE, DECISIONS)),
+    Verb.DOUBTS: ("doubts", (DATABASE, True)),
+    Verb.IN_DOUBT: ("in_doubt", (DATABASE, [UNIT_ID, OTHER_ID])),
 }
 """The calls of a port but for PUT_MANY, by verb: the method and its arguments, in the order of the frame."""
 
@@ -230,6 +246,11 @@ RESULTS: dict[Verb, Any] = {
     Verb.FIGURES: "# TYPE evermq_units_of_work gauge\nevermq_units_of_work 3\n",
     Verb.RECENT_LOG: LogPiece(42, 50, ["level=INFO event=listening", "level=INFO event=ready"]),
     Verb.STEP: 0,
+    Verb.PREPARE: 0,
+    Verb.PREPARE_DELIVERIES: [0, 2019],
+    Verb.DECIDE: [0, 1, 2297, 0],
+    Verb.DOUBTS: [Doubt(UNIT_ID, 1.8e9), Doubt(OTHER_ID, 1.8e9 + 0.5)],
+    Verb.IN_DOUBT: [UNIT_ID],
 }
 """What calls return, by verb."""
 
@@ -240,6 +261,9 @@ ITEMS: dict[Verb, tuple[Any, ...]] = {
     Verb.DISCARD: packed_units(CALLS[Verb.DISCARD][1][0]),
     Verb.SERVE: ("ORDERS", list(packed_service_options(TERMS))),
     Verb.SETTLE: packed_settlements(SETTLEMENTS),
+    Verb.PREPARE_DELIVERIES: packed_deliveries(DATABASE, "orders", PREPARED, [each.settlement for each in PREPARED]),
+    Verb.DECIDE: packed_decisions(DATABASE, DECISIONS),
+    Verb.IN_DOUBT: (DATABASE, UNIT_ID + OTHER_ID),
 }
 """The items of the frames of calls whose arguments do not go as they are, one by one."""
 

@@ -58,6 +58,7 @@ FIELDS: dict[Verb, tuple[Any, ...]] = {
 CLAIM_CALLS = tuple(verb for verb in CALLS if Verb.CONSUMER <= verb <= Verb.BROWSE_CUTS)
 HANDLING_CALLS = (Verb.RELEASE_WAITING, Verb.SERVE, Verb.STOP_SERVING, Verb.TAKE, Verb.SETTLE)
 ACCESS_CALLS = (Verb.EXPLAIN_OPEN, Verb.EXPLAIN_CONNECT)
+UNIT_CALLS = (Verb.PREPARE, Verb.PREPARE_DELIVERIES, Verb.DECIDE, Verb.DOUBTS, Verb.IN_DOUBT)
 LATER = (
     *CLAIM_CALLS,
     *HANDLING_CALLS,
@@ -68,6 +69,7 @@ LATER = (
     Verb.FIGURES,
     Verb.RECENT_LOG,
     Verb.STEP,
+    *UNIT_CALLS,
 )
 """The calls whose frames stand behind those of the first version."""
 
@@ -106,6 +108,7 @@ CLIENT: list[tuple[Any, ...]] = [
     (Verb.STEP, 1, 340, *CALLS[Verb.STEP][1]),
     (Verb.SERVE, 1, 340, "ORDERS", list(HISTORY_TERMS)),
     (Verb.SETTLE, 1, 341, *packed_settlements(VALUED_SETTLEMENTS)),
+    *((verb, 1, number, *FIELDS.get(verb, CALLS[verb][1])) for number, verb in enumerate(UNIT_CALLS, 340)),
 ]
 SERVER: list[tuple[Any, ...]] = [
     WELCOME,
@@ -138,6 +141,8 @@ SERVER: list[tuple[Any, ...]] = [
     (Verb.ANSWER, 1, 331, *fields(Verb.RECENT_LOG, RESULTS[Verb.RECENT_LOG])),
     (Verb.ANSWER, 1, 340, *fields(Verb.STEP, RESULTS[Verb.STEP])),
     (Verb.ANSWER, 1, 341, *fields(Verb.TAKE, STEPPED)),
+    (Verb.ANSWER, 3, 332, *fields(Verb.CONNECT, Connected("QM1", 3600.0, "5f2b7a0e-6f0c-4a55-9d0b-0a4f6d1c7e21"))),
+    *((Verb.ANSWER, 1, number, *fields(verb, RESULTS[verb])) for number, verb in enumerate(UNIT_CALLS, 340)),
     (Verb.REFUSED, 0, 0, 2162, "QM1 is stopping"),
 ]
 

@@ -9,6 +9,7 @@ from broker.core.message.rows import Rows
 from broker.core.security.rights import Right
 from broker.engine.calls.answers import fail, succeed
 from broker.engine.calls.unit_of_work import DeliveryUnit
+from broker.engine.external.external_calls import ExternalCalls
 from broker.engine.handlers.deliveries import TakeCall
 from broker.engine.jobs.awaits import PAUSE
 from broker.engine.jobs.group_awaits import secured
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from broker.mqi.delivery_fields import ServiceOptions, Settled, Settlement
 
 
-class DeliveryCalls:
+class DeliveryCalls(ExternalCalls):
     """A part of `Conversation`."""
 
     manager: QueueManager

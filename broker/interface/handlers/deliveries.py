@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from broker.interface.answers import Opened
 from broker.interface.message import Message
-from broker.interface.port import answer
+from broker.interface.port import Call, answer
 from broker.mqi.delivery_fields import (
     FAILURES_MAX,
     HISTORY_VALUE_MAX,
     NO_FAILURE,
     NOT_RETURNED,
+    PREPARE_ENDS,
     SETTLE_MAX,
     TYPE_BYTES,
     Returned,
@@ -26,7 +27,6 @@ from broker.mqi.delivery_fields import (
 from broker.mqi.errors import MQError
 from broker.mqi.exception_text import head
 from broker.mqi.layouts.layouts import MQTMC2
-from broker.mqi.reasons import MQRC
 from broker.mqi.step_fields import check_step_name, check_step_value
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from broker.mqi.external_units import PreparedDelivery
 
 
-_ENDED: Final = (0, int(MQRC.HOBJ_ERROR), int(MQRC.BACKED_OUT), int(MQRC.UNEXPECTED_ERROR))
+T = TypeVar("T")
 
 VALUES_BYTES: Final = 1024 * 1024
 """So many bytes of what handlers have returned are settled in one call, or one value alone."""
@@ -136,16 +136,7 @@ class Deliveries:
             connection = self._connections.pop(each.id, None)
             if connection is not None:
                 connection.delivery_ends()
-        calls = deque([self._port.settle_deliveries(part) for part in _parts(settlements)])
-        settled: list[Settled] = []
-        try:
-            while calls:
-                answered: list[Settled] = await answer(calls.popleft())
-                settled += answered
-        finally:
-            for call in calls:
-                call.withdraw()
-        return settled
+        return await answers_of(deque([self._port.settle_deliveries(part) for part in settlement_parts(settlements)]))
 
     async def step(self, delivery: Delivered, name: str, value: bytes) -> None:
         """Keep a step that was finished for the message of a delivery; return when it is durable. The next delivery of
@@ -166,20 +157,17 @@ class Deliveries:
         a reason. HOBJ_ERROR (2019): it is not in this connection's hands. BACKED_OUT (2003): it has ended otherwise,
         as a settlement would have. With any other it is to be settled still, as for `Connection.prepare`.
         """
-        from broker.mqi.external_units import UNITS_MAX
-
         for each in prepared if self._connections else ():
             connection = self._connections.get(each.settlement.id)
             if connection is not None:
                 connection.delivery_ends()
-        kept = [each._replace(settlement=_kept(each.settlement)) for each in prepared]
-        calls = [
-            self._port.prepare_deliveries(database, name, kept[at : at + UNITS_MAX])
-            for at in range(0, len(kept), UNITS_MAX)
-        ]
-        answers = [reason for call in calls for reason in await answer(call)]
-        for each, reason in zip(kept, answers, strict=True):
-            if reason in _ENDED:
+        rest, calls = iter(prepared), deque[Call[list[int]]]()
+        for part in settlement_parts([each.settlement for each in prepared]):
+            sent = [next(rest)._replace(settlement=each) for each in part]
+            calls.append(self._port.prepare_deliveries(database, name, sent))
+        answers = await answers_of(calls)
+        for each, reason in zip(prepared, answers, strict=True):
+            if reason in PREPARE_ENDS:
                 self._connections.pop(each.settlement.id, None)
         return answers
 
@@ -206,7 +194,20 @@ class Deliveries:
         )
 
 
-def _parts(settlements: Sequence[Settlement]) -> Iterator[list[Settlement]]:
+async def answers_of(calls: deque[Call[list[T]]]) -> list[T]:
+    """Return the answers of calls about the parts of a list."""
+    found: list[T] = []
+    try:
+        while calls:
+            answered: list[T] = await answer(calls.popleft())
+            found += answered
+    finally:
+        for call in calls:
+            call.withdraw()
+    return found
+
+
+def settlement_parts(settlements: Sequence[Settlement]) -> Iterator[list[Settlement]]:
     """Settlements in parts that make one call each, with what is kept of their failures and values."""
     part: list[Settlement] = []
     failures = values = 0
