@@ -264,8 +264,8 @@ _INTRODUCTION: Final = """\
 
 Each number of [the semantics](semantics.md), [triggering](triggers.md), [commands](../reference/commands.md),
 [durability](../explanation/durability.md), [the log](log.md), [claims](claims.md), [handlers](handlers.md),
-[queue sharing](queue-sharing.md) and [security](security.md), with its tests, which cite it by their names or in a
-comment, and the files that cite it. `pytest <test>` runs one.
+[transactions](transactions.md), [queue sharing](queue-sharing.md) and [security](security.md), with its tests, which
+cite it by their names or in a comment, and the files that cite it. `pytest <test>` runs one.
 
 This page is made from the tests and the code when the site is built.
 """
@@ -325,6 +325,8 @@ def page() -> str:
     parts += ["## Cases of claims and prepared units\n", _tests(those(r"K\d+"), found)]
     parts += ["## Handlers: rules\n", _files(those(r"handlers rule [\d.]+"), found)]
     parts += ["## Cases of handlers\n", _tests(those(r"H\d+\.\d+"), found)]
+    parts += ["## Transactions: rules\n", _files(those(r"transactions rule [\d.]+"), found)]
+    parts += ["## Cases of transactions\n", _tests(those(r"D\d+\.\d+"), found)]
     parts += ["## Queue sharing: rules\n", _files(those(r"queue-sharing [\d.]+"), found)]
     parts += ["## Cases of queue sharing\n", _tests(those(r"Q\d+\.\d+"), found)]
     parts += ["## Traps of queue sharing\n", _tests(those(r"queue-sharing trap \d+"), found)]
