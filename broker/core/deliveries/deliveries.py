@@ -88,7 +88,7 @@ class Deliveries:
         service.workers[worker] = service.workers.get(worker, 0) + 1
         self._last_service += 1
         worker.services[self._last_service] = service
-        return self._last_service, service.put_in_order(self._manager.branches)
+        return self._last_service, service.put_in_order(self._manager.branches.deliveries_of)
 
     def counts_of(self, q_name: str, handler: str) -> HandlerCounts:
         """The counts of a queue under a handler, whether anybody serves it or not."""
@@ -354,11 +354,7 @@ class Deliveries:
         service.dirty = service.queue.shared  # there is room, and what waited for its key may come
         service.in_flight.pop(delivery.id, None)
         worker.deliveries.pop(delivery.id, None)
-        worker.quarantined -= delivery.quarantined
-        if service.exclusive is delivery:
-            service.exclusive = None
-        if worker.exclusive is delivery:
-            worker.exclusive = None
+        delivery.leave_worker()
         if service.order is not None and delivery.order_value is not None:
             service.order.free(delivery.order_value)
         self._forget_idle(service)
@@ -370,16 +366,6 @@ class Deliveries:
         delivery.service.in_flight.pop(delivery.id, None)
         delivery.worker.deliveries.pop(delivery.id, None)
         self._forget_idle(delivery.service)
-
-    def let_go(self, delivery: Delivery) -> None:
-        """The worker of a prepared delivery will not decide it any more."""
-        service, worker = delivery.service, delivery.worker
-        worker.quarantined -= delivery.quarantined
-        if service.exclusive is delivery:
-            service.exclusive = None
-        if worker.exclusive is delivery:
-            worker.exclusive = None
-        delivery.worker = DeliveryWorker(worker.hconn)  # which nobody gives anything
 
     def load_marked(self, marked: Sequence[tuple[Entry, bool]], now: float) -> Rows:
         """Load messages that handlers in this process had when the queue manager ended uncleanly, each with True if it

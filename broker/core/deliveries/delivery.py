@@ -86,6 +86,14 @@ class Delivery:
         heads = {id(piece[0]) for piece in self.pieces()}
         return [entry for entry in entries if id(entry) in heads]
 
+    def leave_worker(self) -> None:
+        """Its worker has it no more: what may not be given to that beside it may be."""
+        self.worker.quarantined -= self.quarantined
+        if self.service.exclusive is self:
+            self.service.exclusive = None
+        if self.worker.exclusive is self:
+            self.worker.exclusive = None
+
     def pieces(self) -> list[list[Entry]]:
         """The messages as the handler sees them, each with its segments."""
         if self.parts is None:

@@ -72,10 +72,12 @@ def entered(manager: Manager, branch: PreparedBranch) -> None:
         manager.deliveries.set_apart(held.delivery)
 
 
-def let_go(manager: Manager, branch: PreparedBranch) -> None:
+def let_go(branch: PreparedBranch) -> None:
     """Its worker will not decide it any more."""
-    if branch.delivery is not None and branch.delivery.delivery is not None:
-        manager.deliveries.let_go(branch.delivery.delivery)
+    delivery = None if branch.delivery is None else branch.delivery.delivery
+    if delivery is not None:
+        delivery.leave_worker()
+        delivery.worker = DeliveryWorker(delivery.worker.hconn)  # which nobody gives anything
 
 
 def loaded(manager: Manager, branch: PreparedBranch) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.core.deliveries.order import Order, value_of
 from broker.core.message.entry import AVAILABLE, DELAYED
 from broker.mqi.constants.attribute_values import MQTT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from broker.core.deliveries.counts import HandlerCounts
     from broker.core.deliveries.delivery import Delivery, DeliveryWorker
-    from broker.core.prepared.branches import PreparedBranches
+    from broker.core.message.entry import Entry
     from broker.core.queues.queue import LocalQueue
     from broker.mqi.delivery_fields import ServiceOptions
 
@@ -23,6 +23,16 @@ VIEW: Final = "deliveries"
 
 _INDEXED_A_STEP: Final = 200
 _ROUNDING: Final = 1e-9
+
+
+class HoldsKey(Protocol):
+    """A delivery that has left its worker, and holds the value by which its messages are ordered."""
+
+    order_value: object
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """Its messages."""
 
 
 class WaitingTaker:
@@ -65,9 +75,9 @@ class Service:
         """
         return len(self.queue.shelf.available) if self.queue.shared else self.queue.pending_starts
 
-    def put_in_order(self, branches: PreparedBranches) -> Iterator[None]:
+    def put_in_order(self, prepared_of: Callable[[LocalQueue], Sequence[HoldsKey]]) -> Iterator[None]:
         """Make the order by key that the options want. The messages that are there are looked at in steps. Deliveries
-        that end with prepared branches hold their keys.
+        that are prepared hold their keys.
         """
         by = self.options.order_by
         if self.queue.shared or (self.order is not None and self.order.by == by):
@@ -75,7 +85,7 @@ class Service:
         shelf = self.queue.shelf
         self.order = None
         shelf.views.pop((VIEW,), None)
-        prepared = branches.deliveries_of(self.queue)
+        prepared = prepared_of(self.queue)
         for held in prepared:
             held.order_value = value_of(held.entries[0], by) if by else None
         if not by:

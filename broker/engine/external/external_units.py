@@ -52,7 +52,7 @@ class ExternalUnits:
         self._core.branches.own(branch, None)
         if branch.unit.state == PREPARED:
             branch.unit.become(IN_DOUBT)
-            in_doubt.let_go(self._core, branch)
+            in_doubt.let_go(branch)
         if branch.unit.state == IN_DOUBT and not self.decisions.under_way(branch.id):
             self.doubts.add(branch)
 
