@@ -80,6 +80,36 @@ async def test_d2_1_a_decision_whose_prepare_is_on_its_way_waits_for_it(desk: Un
         assert desk.available("Q") == 1
 
 
+async def test_d2_1_a_prepare_whose_answer_is_lost_leaves_the_unit_to_resolvers(desk: UnitsDesk) -> None:
+    """The line breaks while it is written, of a unit and of a delivery (transactions rule 2.5)."""
+    async with desk.connect("resolver") as resolver:
+        await resolver.put1("W", b"work")
+        async with desk.worker() as (program, deliveries):
+            (taken,) = await deliveries.take()
+            await program.put1("Q", b"a", options=MQPMO.SYNCPOINT)
+            await program.in_doubt(DATABASE, [])
+            desk.store.hold()
+            calls = [
+                asyncio.create_task(reason_of(program.prepare(UNIT, DATABASE))),
+                asyncio.create_task(reason_of(deliveries.prepare(DATABASE, [prepared(taken.id, OTHER)]))),
+            ]
+            await desk.store.wait_held()
+            while len(await resolver.in_doubt(DATABASE, [UNIT, OTHER])) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            program.port.break_()
+            assert await asyncio.gather(*calls) == [MQRC.CONNECTION_BROKEN] * 2
+            await resolver.in_doubt(DATABASE, [])
+            while desk.manager.core.branches._owned:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            desk.store.release()
+        found: set[bytes] = set()
+        while len(found) < 2:
+            found |= {each.unit for each in await resolver.doubts(DATABASE)}
+        assert found == {UNIT, OTHER}
+        assert await resolver.decide(DATABASE, [Decision(each, commit=True) for each in found]) == [DONE] * 2
+        assert (desk.available("Q"), desk.queue("W").depth) == (1, 0)
+
+
 async def test_what_is_got_and_nonpersistent_is_in_a_unit_too_and_writes_nothing(desk: UnitsDesk) -> None:
     async with desk.connect() as program:
         await program.put1("Q", b"there", persistence=0)

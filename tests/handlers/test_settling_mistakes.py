@@ -49,7 +49,7 @@ async def handled_again(d: Desk, worker: Any) -> None:
 @pytest.mark.parametrize(
     ("outcome", "module", "step"),
     [
-        (Outcome.DONE, ending, "_done"),
+        (Outcome.DONE, ending, "done"),
         (Outcome.FAILED, ending, "judge"),
         (Outcome.REJECTED, dead_lettering, "put"),
         (Outcome.UNREADABLE, dead_lettering, "put"),
