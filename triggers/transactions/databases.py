@@ -1,0 +1,151 @@
+"""The databases of a running app: opened at its start or with their first transaction, and closed with it.
+
+Every running app that has a database is a resolver of its units, and a cleaner of its markers, whether it serves
+handlers or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from broker.databases.database import Database
+from broker.transactions import Coordinator, DatabaseAwayError, unit_connection
+from triggers.transactions.handler_database import Absence, HandlerDatabase
+from triggers.transactions.handling import TransactionRun
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    import anyio
+
+    from broker import Connection
+    from broker.transactions.unit_port import TransactionConnection
+    from triggers.serving.serving import QueueService
+    from triggers.serving.session import AppSession
+
+logger = logging.getLogger(__name__)
+
+AWAY_MIN = 0.1
+AWAY_MAX = 5.0
+"""Seconds between two attempts to open a database that is away at the start."""
+
+IDLE_MAX = 100
+"""The number of connections for units of work that are kept."""
+
+
+class SessionDatabases:
+    """The databases of one session of an app."""
+
+    def __init__(self, session: AppSession, tasks: anyio.abc.TaskGroup) -> None:
+        self._session = session
+        self._tasks = tasks
+        self._opened: list[Coordinator] = []
+        self._absences: dict[Coordinator, Absence] = {}
+        self._opening = asyncio.Lock()
+        self._idle: list[TransactionConnection] = []
+        self._handled: list[HandlerDatabase] = []
+
+    async def open_all(self, databases: Iterable[Database]) -> None:
+        """Open those that the app has declared. One that is away is waited for where the queue manager is. Raises
+        DatabaseAwayError, DatabaseUnusableError, TypeError.
+        """
+        for database in databases:
+            pause = AWAY_MIN
+            while True:
+                try:
+                    await self.coordinator(database)
+                    break
+                except DatabaseAwayError as error:
+                    if not self._session.waits:
+                        raise
+                    if pause == AWAY_MIN:
+                        logger.warning(
+                            "%s waits for its database: %s", self._session.app.name, error,
+                            extra={"event": "database_awaited"},
+                        )  # fmt: skip
+                if not await self._session.pause(pause * (0.5 + self._session.source.random.random() / 2)):
+                    return
+                pause = min(2 * pause, AWAY_MAX)
+
+    async def coordinator(self, source: Any) -> Coordinator:
+        """Return what there is for a database, which is opened if it is not. Raises DatabaseAwayError,
+        DatabaseUnusableError, TypeError.
+        """
+        if (found := self.found(source)) is not None:
+            return found
+        async with self._opening:
+            if (found := self.found(source)) is not None:
+                return found
+            database = same_database(self._session.app.databases, source) or Database(source)
+            coordinator = Coordinator(
+                database,
+                await database.open(self._session.clock),
+                self._session.clock,
+                lambda: self._session.source.connect(self._session.app.name),
+            )
+            coordinator.reached = self._session.reached_step
+            self._opened.append(coordinator)
+            self._absences[coordinator] = Absence(
+                self._session.clock, self._session.source.random, coordinator.label
+            )
+            self._tasks.start_soon(coordinator.run, name=f"coordinate {coordinator.label}")
+            return coordinator
+
+    def found(self, source: Any) -> Coordinator | None:
+        """Return what there is for a database that is open."""
+        return next((each for each in self._opened if is_same(each.database, source)), None)
+
+    def serve(self, service: QueueService, connection: Connection, source: Any) -> None:
+        """Let a service handle its deliveries in transactions."""
+        coordinator = self.found(source)
+        assert coordinator is not None
+        service.database = HandlerDatabase(coordinator, self._absences[coordinator], connection, service)
+        service.run_kind = TransactionRun
+        self._handled = [each for each in self._handled if each.committing]
+        self._handled.append(service.database)
+
+    # Connections for units of work
+
+    async def unit(self) -> TransactionConnection:
+        """Return a connection for a transaction. Raises MQError."""
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.port.broken:
+                return connection
+        return await unit_connection(await self._session.connection(), self._session.app.name)
+
+    def give_back(self, connection: TransactionConnection) -> None:
+        """Keep a connection for the next transaction."""
+        if not connection.port.broken and len(self._idle) < IDLE_MAX:
+            self._idle.append(connection)
+
+    # The end
+
+    async def close(self) -> None:
+        """Leave what is not committed yet to a resolver, and close the databases."""
+        running = [run.task for each in self._handled for run in each.committing if run.task is not None]
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=1)
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            if not connection.port.broken:
+                await connection.end()
+        for coordinator in self._opened:
+            await coordinator.close()
+
+
+def same_database(databases: Iterable[Database], source: Any) -> Database | None:
+    """Return the database among these that a program means by a source."""
+    return next((each for each in databases if is_same(each, source)), None)
+
+
+def is_same(database: Database, source: Any) -> bool:
+    """True if a program means this database by a source."""
+    if isinstance(source, Database):
+        return database is source
+    given = database.source
+    return given is source or (isinstance(source, str) and isinstance(given, str) and given == source)
