@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from broker.client import connect_sync as connect_sync
     from broker.client.tls import TLS as TLS
     from broker.clock import Clock as Clock
+    from broker.databases.database import Database as Database
     from broker.engine import QueueManager as QueueManager
     from broker.engine.security.login import Login as Login
     from broker.interface import ClaimedBatch as ClaimedBatch
@@ -52,6 +53,7 @@ _MODULES = {
     "CommandFailedError": "mqi",
     "Connection": "interface",
     "Consumer": "interface",
+    "Database": "databases.database",
     "Deliveries": "interface",
     "Delivered": "interface",
     "DeliveryConnection": "interface",

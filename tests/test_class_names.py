@@ -9,8 +9,10 @@ from tests.test_layers import FILES, ROOT, parsed
 
 PLAIN_BY_PACKAGE = {
     "Consumer": {"broker/core", "broker/interface"},
+    "Database": {"broker/databases", "broker/sharing"},
     "Deliveries": {"broker/core", "broker/interface"},
     "Delivery": {"broker/core", "triggers"},
+    "OutcomeUnknownError": {"broker/databases", "broker/sharing"},
     "Outcome": {"broker/dead_letters", "broker/mqi"},
     "Sink": {"broker/core", "broker/interface"},
     "Sinks": {"broker/core", "broker/interface"},

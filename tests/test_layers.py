@@ -42,6 +42,7 @@ MAY_IMPORT = {
         "storage",
         "unclosed",
     },
+    "databases": {"clock"},
     "groups": {"interface", "mqi"},
     "dead_letters": {"interface", "mqi"},
     "spark": {"", "interface", "mqi"},

@@ -1,0 +1,100 @@
+"""aiosqlite: a function that opens a connection. One transaction at a time, since SQLite has one writer; they take one
+connection in turn, which is opened again when it was broken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import suppress
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, Literal
+
+import aiosqlite
+
+from broker.databases import failures
+from broker.databases.adapter import each_statement
+from broker.databases.sqlite import check_idle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from broker.databases.adapter import Value
+    from broker.databases.choosing import DatabaseSource
+
+
+class AiosqliteAdapter:
+    """The adapter of aiosqlite."""
+
+    dialect: Literal["sqlite"] = "sqlite"
+    gives = (aiosqlite.Connection,)
+    threaded = False
+
+    def __init__(self, given: DatabaseSource) -> None:
+        self._wait = given.pool_wait
+        self._function = given.function
+        self._kept: aiosqlite.Connection | None = given.made
+        self._ready = False
+        self._turn = asyncio.Lock()
+
+    async def acquire(self) -> aiosqlite.Connection:
+        """Wait for the other transactions of this process, and return the connection."""
+        await self._turn.acquire()
+        try:
+            if self._kept is None:
+                assert self._function is not None
+                self._kept = self._function()
+            if not self._ready:
+                self._kept = await self._opened(self._kept)
+                self._ready = True
+        except BaseException:
+            self._kept, self._ready = None, False
+            self._turn.release()
+            raise
+        return self._kept
+
+    async def begin(self, connection: aiosqlite.Connection) -> None:
+        """Begin, and wait for the other processes, in the connection's own thread."""
+        check_idle(connection._conn)
+        await _run(connection, "BEGIN IMMEDIATE")
+
+    async def execute(self, connection: aiosqlite.Connection, sql: str, *values: Value) -> Sequence[Sequence[Any]]:
+        rows: list[Any] = []
+        for statement, own in each_statement(sql, values):
+            rows = await _run(connection, statement, own)
+        return rows
+
+    async def commit(self, connection: aiosqlite.Connection) -> None:
+        await _run(connection, "COMMIT")
+
+    async def rollback(self, connection: aiosqlite.Connection) -> None:
+        if connection.in_transaction:
+            await _run(connection, "ROLLBACK")
+
+    async def release(self, connection: aiosqlite.Connection, broken: bool) -> None:
+        try:
+            if broken:
+                await self.close()
+        finally:
+            self._turn.release()
+
+    is_duplicate = staticmethod(failures.is_duplicate)
+    is_definite = staticmethod(failures.is_definite)
+
+    async def close(self) -> None:
+        """Close the connection, and end its thread."""
+        kept, self._kept, self._ready = self._kept, None, False
+        if kept is not None:
+            with suppress(ValueError, sqlite3.Error):  # closed already
+                await kept.close()
+
+    async def _opened(self, made: Any) -> aiosqlite.Connection:
+        connection: aiosqlite.Connection = await made if isawaitable(made) else made
+        await _run(connection, f"PRAGMA busy_timeout = {int(self._wait * 1000)}")
+        return connection
+
+
+async def _run(connection: aiosqlite.Connection, sql: str, values: Sequence[Value] = ()) -> list[Any]:
+    """Run a statement in one turn of the connection's thread; its rows."""
+    rows = await connection.execute_fetchall(sql, values)
+    return [tuple(row) for row in rows]

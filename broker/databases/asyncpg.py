@@ -1,0 +1,121 @@
+"""asyncpg: a Pool, or a Connection.
+
+BEGIN is asyncpg's own, `connection.transaction()`: behind one that was sent by hand it refuses the program's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+
+from broker.databases import failures
+from broker.databases.adapter import numbered, with_literals
+from broker.databases.errors import DatabaseAwayError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from asyncpg.transaction import Transaction
+
+    from broker.databases.adapter import Value
+    from broker.databases.choosing import DatabaseSource
+
+_CLOSE_SECONDS: Final = 5.0
+
+
+class AsyncpgAdapter:
+    """The adapter of asyncpg."""
+
+    dialect: Literal["postgresql"] = "postgresql"
+    gives = (asyncpg.Connection, PoolConnectionProxy)
+    threaded = False
+
+    def __init__(self, given: DatabaseSource) -> None:
+        self._source: Any = given.source
+        self._is_pool = isinstance(given.source, asyncpg.Pool)
+        self._function = given.function
+        self._turn = asyncio.Lock()
+        self._begun: dict[Any, Transaction] = {}
+
+    async def acquire(self) -> Any:
+        if self._is_pool:
+            return await self._source.acquire()
+        await self._turn.acquire()
+        try:
+            if self._source.is_closed():
+                if self._function is None:
+                    raise DatabaseAwayError("the connection is closed: give a pool, which makes new ones")
+                self._source = await self._function()
+        except BaseException:
+            self._turn.release()
+            raise
+        return self._source
+
+    async def begin(self, connection: Any) -> None:
+        if connection.is_in_transaction():
+            raise RuntimeError("the connection is in a transaction already, which EverMQ must begin itself")
+        transaction = connection.transaction()
+        await transaction.start()
+        self._begun[connection] = transaction
+
+    async def execute(self, connection: Any, sql: str, *values: Value) -> Sequence[Sequence[Any]]:
+        if sql.startswith("SELECT"):
+            return [tuple(row) for row in await connection.fetch(numbered(sql), *values)]
+        await connection.execute(with_literals(sql, values))  # without arguments: one round trip for all statements
+        return []
+
+    async def commit(self, connection: Any) -> None:
+        transaction = self._begun.pop(connection)
+        transaction._connection = tag = _Tag(transaction._connection)
+        await transaction.commit()
+        if tag.last == "ROLLBACK":
+            raise failures.rolled_back()
+
+    async def rollback(self, connection: Any) -> None:
+        transaction = self._begun.pop(connection, None)
+        if transaction is not None:
+            await transaction.rollback()
+
+    async def release(self, connection: Any, broken: bool) -> None:
+        self._begun.pop(connection, None)
+        try:
+            if broken:
+                connection.terminate()
+        finally:
+            if self._is_pool:
+                await self._source.release(connection)
+            else:
+                self._turn.release()
+
+    is_duplicate = staticmethod(failures.is_duplicate)
+    is_definite = staticmethod(failures.is_definite)
+
+    async def close(self) -> None:
+        """Close what a function has made."""
+        if self._function is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await self._source.close()
+            self._source.terminate()
+
+
+class _Tag:
+    """A connection of a transaction of asyncpg's that keeps the last answer, which asyncpg does not look at."""
+
+    def __init__(self, connection: Any) -> None:
+        object.__setattr__(self, "connection", connection)
+        object.__setattr__(self, "last", "")
+
+    async def execute(self, query: str) -> str:
+        object.__setattr__(self, "last", await self.connection.execute(query))
+        return self.last  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.connection, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.connection, name, value)

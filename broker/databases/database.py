@@ -1,0 +1,135 @@
+"""A program's database, as it names it: what it works with, and the options."""
+
+from __future__ import annotations
+
+from inspect import isawaitable, isclass
+from typing import Any
+
+from broker.clock import Clock
+from broker.databases.adapter import Adapter
+from broker.databases.calls import AdapterCalls
+from broker.databases.choosing import DatabaseSource, adapter_of, package_of
+from broker.databases.errors import DatabaseAwayError, ProgramDatabaseError
+from broker.databases.markers import Markers, TableName
+from broker.databases.opened import OpenDatabase
+from broker.databases.preparing import Preparation
+from broker.databases.transaction import told
+
+
+class Database:
+    """The program's own database, in whose transactions messages are put and handled.
+
+    `source` is what the program works with: a path or a function that opens a connection (sqlite3), a function that
+    opens one (aiosqlite), a Pool or Connection (asyncpg), an AsyncConnectionPool, ConnectionPool or connection (psycopg
+    3), an Engine, AsyncEngine, sessionmaker, async_sessionmaker, session or connection (SQLAlchemy 2), "django" or
+    "django:ALIAS" (Django), an object with the members of `Adapter`; or a function that makes one of these when the app
+    starts, which is closed by the app.
+
+    `table` is the name of the table of markers, which the app makes at its start if it may (`create`). `name` is what
+    people see. With `durable=False` a database is taken that may lose a COMMIT. `outcome_wait`: seconds to find out
+    what has become of a COMMIT whose answer was lost. `pool_wait`: seconds to wait for a connection.
+
+    Raises TypeError for a source that no adapter takes, ValueError for a table or seconds that are none.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        table: str = "evermq_unit",
+        create: bool = True,
+        name: str = "",
+        durable: bool = True,
+        outcome_wait: float = 10.0,
+        pool_wait: float = 30.0,
+    ) -> None:
+        for option, seconds in (("outcome_wait", outcome_wait), ("pool_wait", pool_wait)):
+            if not seconds > 0:
+                raise ValueError(f"Database({option}={seconds!r}): it takes seconds, more than 0")
+        self.source = source
+        self.table = TableName.parsed(table)
+        self.create = create
+        self.name = name
+        self.durable = durable
+        self.outcome_wait = outcome_wait
+        self.pool_wait = pool_wait
+        self._adapter = None if _is_function(source) else adapter_of(DatabaseSource(source, pool_wait))
+
+    @property
+    def threaded(self) -> bool | None:
+        """True if its transactions block, so that they are for threads; None where that is known when it is open."""
+        return None if self._adapter is None else self._adapter.threaded
+
+    @property
+    def gives(self) -> tuple[type, ...]:
+        """The types of the connections that it gives; none where that is known when it is open."""
+        return () if self._adapter is None else self._adapter.gives
+
+    async def open(self, clock: Clock | None = None) -> OpenDatabase:
+        """Make the source if it is a function, look at the database, and make its table if need be.
+
+        Raises DatabaseAwayError: try again later. DatabaseUnusableError: somebody has to do what its text says.
+        TypeError for what a function has made and no adapter takes.
+        """
+        adapter = await self._made()
+        calls = AdapterCalls(adapter, self.pool_wait)
+        markers = Markers(self.table, adapter.dialect)
+        opened = OpenDatabase(calls, markers, clock or Clock())
+        try:
+            preparation = Preparation(calls, markers, create=self.create, durable=self.durable)
+            opened.prepared(await opened.run(preparation.run()), self.name)
+        except BaseException:
+            await opened.close()
+            raise
+        return opened
+
+    async def _made(self) -> Adapter:
+        if not _is_function(self.source):
+            await _begun(self.source)
+            return adapter_of(DatabaseSource(self.source, self.pool_wait))
+        try:
+            made = self.source()
+            opens = _opener_of(made)
+            if opens == "sqlite3":
+                made.close()  # it is bound to this thread
+                return adapter_of(DatabaseSource("", self.pool_wait, self.source))
+            if opens == "aiosqlite":
+                from broker.databases.aiosqlite import AiosqliteAdapter
+
+                return AiosqliteAdapter(DatabaseSource(None, self.pool_wait, self.source, made))
+            if isawaitable(made):
+                made = await made
+            await _begun(made)
+        except (ProgramDatabaseError, TypeError):
+            raise
+        except Exception as error:
+            raise DatabaseAwayError(f"the function of the database has failed: {told(error)}") from error
+        return adapter_of(DatabaseSource(made, self.pool_wait, self.source))
+
+
+def database_of(source: Any) -> Database:
+    """Return a Database as it is, and one with the default options for anything else. Raises TypeError."""
+    return source if isinstance(source, Database) else Database(source)
+
+
+def _is_function(source: Any) -> bool:
+    """True for what is called to make the source. Makers of sessions are called for each transaction."""
+    if isclass(source) or not callable(source) or isinstance(source, Adapter):
+        return False
+    try:
+        package_of(source)
+    except TypeError:
+        return True
+    return False
+
+
+def _opener_of(made: Any) -> str:
+    """Return the package of SQLite whose connection a function has opened; "" where it has made something else."""
+    packages = {each.__module__.partition(".")[0] for each in type(made).__mro__}
+    return next((each for each in ("sqlite3", "aiosqlite") if each in packages), "")
+
+
+async def _begun(source: Any) -> None:
+    """Begin a pool of asyncpg's that was made and not awaited; harmless for one that was."""
+    if isawaitable(source) and hasattr(source, "acquire"):
+        await source
