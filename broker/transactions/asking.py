@@ -29,8 +29,8 @@ LAST: Final = 3.0
 class Named(Protocol):
     """A unit that a database decides."""
 
-    @property
-    def unit(self) -> bytes: ...
+    unit: bytes
+
     @property
     def label(self) -> str:
         """The database, for people."""
@@ -70,6 +70,6 @@ def pending(of: Named) -> MQError:
     """OUTCOME_PENDING (2124) for a unit that a resolver decides, when the database is there again."""
     return MQError(
         MQRC.OUTCOME_PENDING,
-        f"unit {uuid.UUID(bytes=of.unit)}: the database {of.label} has not said whether it has committed; it is decided "
-        "when a program with this database asks again, with nothing to be done by hand",
+        f"unit {uuid.UUID(bytes=of.unit)}: the database {of.label} has not said whether it has committed; it is "
+        "decided when a program with this database asks again, with nothing to be done by hand",
     )

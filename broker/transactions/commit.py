@@ -14,7 +14,7 @@ The steps are coroutines of whatever suspends, or of what never does, in the thr
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from broker.databases.errors import CommitRefusedError, OutcomeUnknownError
 from broker.mqi.errors import MQError
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_UNANSWERED = frozenset({MQRC.CONNECTION_BROKEN, MQRC.HCONN_ERROR, MQRC.Q_MGR_NOT_AVAILABLE, MQRC.Q_MGR_STOPPING})
+_UNANSWERED: Final = frozenset(
+    {MQRC.CONNECTION_BROKEN, MQRC.HCONN_ERROR, MQRC.Q_MGR_NOT_AVAILABLE, MQRC.Q_MGR_STOPPING}
+)
 """The reasons of a PREPARE that may have been done all the same."""
 
 
@@ -36,10 +38,16 @@ class Ends(Protocol):
 
     async def commit(self) -> None: ...
     async def rollback(self) -> None: ...
+    async def release(self) -> None: ...
 
 
 class Side(Protocol):
-    """The queue manager's side of one transaction."""
+    """The queue manager's side of one transaction. `label` is the database, for people."""
+
+    unit: bytes
+
+    @property
+    def label(self) -> str: ...
 
     async def prepare(self) -> None:
         """Prepare the unit, durably. Raises MQError."""
@@ -75,6 +83,7 @@ async def end_prepared(transaction: Ends, side: Side) -> None:
         await side.decide(committed=False, error=refused)
         raise
     except OutcomeUnknownError as lost:
+        await transaction.release()  # SQLite has one writer, and who asks writes
         await _find_out(side, lost)
         return
     except BaseException as error:
@@ -93,9 +102,9 @@ async def _find_out(side: Side, lost: OutcomeUnknownError) -> None:
         await side.decide(committed=None, error=error)
         raise
     if committed is None:
-        error = pending(side)
-        await side.decide(committed=None, error=error)
-        raise error from lost
+        unknown = pending(side)
+        await side.decide(committed=None, error=unknown)
+        raise unknown from lost
     if not committed:
         aborted = CommitRefusedError(f"{lost}: it is not committed, and never will be")
         await side.decide(committed=False, error=lost)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.databases.errors import ProgramDatabaseError
 from broker.mqi.errors import MQError
-from broker.mqi.external_units import Decision
 from broker.transactions.asking import outcome_of
 from broker.transactions.decisions import Decisions
 from broker.transactions.markers import DecidedMarkers, clean
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from broker.databases.database import Database
     from broker.databases.opened import OpenDatabase
     from broker.interface.connection import Connection
+    from broker.mqi.external_units import Decision
     from broker.transactions.steps import Step
 
 logger = logging.getLogger(__name__)
@@ -45,8 +45,7 @@ CLOSING: Final = 5.0
 class Coordinator:
     """What a program has for one database. `connect` makes a connection for the resolver.
 
-    `reached` is for tests: it is called behind each step of a transaction. `committing` are the units whose COMMIT is
-    under way, each with the instant of the program's clock at which it was prepared.
+    `reached` is for tests: it is called behind each step of a transaction.
     """
 
     def __init__(
@@ -62,6 +61,7 @@ class Coordinator:
         self.markers = DecidedMarkers(opened, clock)
         self.decisions = Decisions(opened.id, opened.label, self._decided)
         self.reached: Callable[[Step], Awaitable[None]] | None = None
+        self.resolver: Resolver | None = None
         self._connect = connect
 
     @property
@@ -74,6 +74,11 @@ class Coordinator:
         """The program's name of the database."""
         return self.opened.name
 
+    @property
+    def busy(self) -> bool:
+        """True if the database is asked, or the queue manager is told, at this moment."""
+        return self.decisions.busy or (self.resolver is not None and self.resolver.asks)
+
     # For transactions
 
     async def ask(self, unit: bytes, q_mgr: str, since: float) -> bool | None:
@@ -84,7 +89,7 @@ class Coordinator:
         """Send a decision, which is known for good: it is sent again where nobody answers it."""
         return self.decisions.send(connection, decision)
 
-    def _decided(self, unit: bytes, committed: bool) -> None:  # noqa: FBT001
+    def _decided(self, unit: bytes, committed: bool) -> None:
         if committed:
             self.markers.add(unit)
 
@@ -104,9 +109,8 @@ class Coordinator:
             await self.clock.sleep(pause)
 
     async def _serve(self, connection: Connection) -> None:
-        resolving = asyncio.get_running_loop().create_task(
-            Resolver(self.opened, self.clock, self.decisions, connection).run(), name=f"resolve {self.label}"
-        )
+        self.resolver = Resolver(self.opened, self.clock, self.decisions, connection)
+        resolving = asyncio.get_running_loop().create_task(self.resolver.run(), name=f"resolve {self.label}")
         cleaning = asyncio.get_running_loop().create_task(self._clean(connection), name=f"clean {self.label}")
         try:
             await asyncio.wait((resolving, cleaning), return_when=asyncio.FIRST_COMPLETED)
@@ -130,7 +134,7 @@ class Coordinator:
     async def close(self) -> None:
         """Wait for the decisions that are under way, delete the markers of what is decided, close the database."""
         ending = asyncio.get_running_loop().create_task(self._end(), name=f"end {self.label}")
-        timer = self.clock.call_later(CLOSING, lambda: ending.cancel() and None)
+        timer = self.clock.call_later(CLOSING, partial(_cancel, ending))
         try:
             await asyncio.wait((ending,))
         finally:
@@ -143,6 +147,5 @@ class Coordinator:
         await self.markers.close()
 
 
-def shown(unit: bytes) -> str:
-    """A unit's name, as people see it."""
-    return str(uuid.UUID(bytes=unit))
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()

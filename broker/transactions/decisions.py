@@ -61,9 +61,14 @@ class Decisions:
         if kept:
             await asyncio.wait([self.send(connection, each) for each in kept])
 
+    @property
+    def busy(self) -> bool:
+        """True if something that was sent is not answered."""
+        return bool(self._gathered or self._calls)
+
     async def drain(self) -> None:
         """Return when all that was sent is answered."""
-        while self._gathered or self._calls:
+        while self.busy:
             self._idle = asyncio.Event()
             await self._idle.wait()
 
@@ -77,9 +82,7 @@ class Decisions:
                 self._calls.add(call)
                 call.add_done_callback(self._answered)
 
-    async def _call(
-        self, connection: Connection, decisions: Sequence[tuple[Decision, asyncio.Future[int]]]
-    ) -> None:
+    async def _call(self, connection: Connection, decisions: Sequence[tuple[Decision, asyncio.Future[int]]]) -> None:
         answers: Sequence[int] = [NOT_SENT] * len(decisions)
         try:
             answers = await connection.decide(self._database, [decision for decision, _ in decisions])
@@ -116,4 +119,3 @@ class Decisions:
             self._idle.set()
         if not call.cancelled() and (error := call.exception()) is not None:
             raise error  # a mistake of ours: the loop's exception handler tells it
-

@@ -1,7 +1,7 @@
 """Delete markers that nobody needs any more.
 
-`DecidedMarkers` deletes those of this program as their units are decided: up to 1,000 at once, at most once a second, in
-a transaction of its own. `clean` takes what programs that have died have left:
+`DecidedMarkers` deletes those of this program as their units are decided: up to 1,000 at once, at most once a second,
+in a transaction of its own. `clean` takes what programs that have died have left:
 
 1. It reads markers first, and then asks which of their units are in doubt (transactions rule 1.8).
 2. It takes the markers of the queue manager that it asks alone: by the instance of its data.
@@ -14,6 +14,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from broker.clock import cancel_timer
 from broker.databases.errors import ProgramDatabaseError
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class DecidedMarkers:
         self._clock = clock
         self._units: list[bytes] = []
         self._next = 0.0
+        self._closed = False
         self._timer: Timer | None = None
         self._deleting: asyncio.Task[None] | None = None
 
@@ -50,13 +52,10 @@ class DecidedMarkers:
 
     async def close(self) -> None:
         """Delete what is left."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._closed = True
+        cancel_timer(self._timer)
         if self._deleting is not None:
             await asyncio.wait((self._deleting,))
-            if self._timer is not None:
-                self._timer.cancel()
         while self._units:
             await self._delete()
 
@@ -77,7 +76,7 @@ class DecidedMarkers:
         self._deleting = None
         if not deleting.cancelled() and (error := deleting.exception()) is not None:
             raise error  # a mistake of ours: the loop's exception handler tells it
-        if self._units and not deleting.cancelled():
+        if self._units and not deleting.cancelled() and not self._closed:
             self._timer = self._clock.call_later(max(self._next - self._clock.monotonic(), 0.0), self._begin)
 
 

@@ -21,6 +21,8 @@ from broker.transactions.steps import Step
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
+    from broker.databases.opened import OpenDatabase
+    from broker.databases.transaction import DatabaseTransaction
     from broker.transactions.coordinator import Coordinator
     from broker.transactions.unit_port import TransactionConnection
 
@@ -39,12 +41,13 @@ class ProducerTransaction:
         coordinator: Coordinator,
         connect: Callable[[], Awaitable[TransactionConnection]],
         give_back: Callable[[TransactionConnection], None] | None = None,
+        given: Any = None,
     ) -> None:
         self.unit = b""
         self._coordinator = coordinator
         self._connect = connect
         self._give_back = give_back
-        self._transaction = coordinator.opened.transaction()
+        self._transaction = transaction_of(coordinator.opened, given)
         self._mq: TransactionConnection | None = None
         self._connecting: asyncio.Lock | None = None
         self._sent = 0.0
@@ -157,6 +160,10 @@ class ProducerTransaction:
         """Roll the program's transaction back."""
         await self._transaction.rollback()
 
+    async def let_go(self) -> None:
+        """Give the connection to the database back."""
+        await self._transaction.release()
+
     # The queue manager's side (`Side`)
 
     async def prepare(self) -> None:
@@ -170,7 +177,7 @@ class ProducerTransaction:
     async def decide(self, *, committed: bool | None, error: BaseException | None = None) -> None:
         await self._across(self._decide(committed))
 
-    async def _decide(self, committed: bool | None) -> None:  # noqa: FBT001
+    async def _decide(self, committed: bool | None) -> None:
         assert self._mq is not None
         await self._coordinator.decide(self._mq, Decision(self.unit, committed))
 
@@ -196,6 +203,14 @@ class _Patient:
 
     async def rollback(self) -> None:
         await self._of.undo()
+
+    async def release(self) -> None:
+        await self._of.let_go()
+
+
+def transaction_of(opened: OpenDatabase, given: Any) -> DatabaseTransaction:
+    """Return a transaction on a session that the program has given, or, where it is None, on one of the database's."""
+    return opened.transaction() if given is None else opened.transaction(given)
 
 
 async def _reached(coordinator: Coordinator, step: Step) -> None:

@@ -51,6 +51,8 @@ class Resolver:
         self._decisions = decisions
         self._connection = connection
         self._places = asyncio.Semaphore(AT_A_TIME)
+        self.asks = 0
+        """The number of questions to the database that are under way, or wait for their turn."""
         self._asking: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -98,17 +100,19 @@ class Resolver:
     async def _outcome(self, unit: bytes) -> bool:
         pause = AGAIN_MIN
         while True:
-            outcome = None
-            async with self._places:
-                try:
+            self.asks += 1
+            try:
+                async with self._places:
                     outcome = await self._opened.probe(unit, self._connection.q_mgr_instance)
-                except ProgramDatabaseError as error:
-                    logger.error(
-                        "a unit in doubt cannot be decided: unit=%s database=%s %s",
-                        uuid.UUID(bytes=unit), self._opened.label, error, extra={"event": "unit_not_resolved"},
-                    )  # fmt: skip
-            if outcome is not None:
-                return outcome
+                if outcome is not None:
+                    return outcome
+            except ProgramDatabaseError as error:
+                logger.error(
+                    "a unit in doubt cannot be decided: unit=%s database=%s %s",
+                    uuid.UUID(bytes=unit), self._opened.label, error, extra={"event": "unit_not_resolved"},
+                )  # fmt: skip
+            finally:
+                self.asks -= 1
             await self._clock.sleep(pause)
             pause = min(2 * pause, AGAIN_MAX)
 

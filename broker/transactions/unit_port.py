@@ -73,6 +73,6 @@ async def unit_connection(connection: Connection, appl_name: str = "") -> Transa
 def _unit_of_transaction(call: str) -> MQError:
     return MQError(
         MQRC.ENVIRONMENT_ERROR,
-        f"{call}: the unit of work is that of the transaction, which commits where its block is left and backs out where "
-        "it raises; for another one take connection.connect()",
+        f"{call}: the unit of work is that of the transaction, which commits where its block is left and backs out "
+        "where it raises; for another one take connection.connect()",
     )

@@ -7,6 +7,7 @@ import logging
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from functools import partial
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import anyio
@@ -34,10 +35,13 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskStatus
 
-    from broker import Connection
+    from broker import Connection, Database
+    from broker.transactions import Coordinator, Step
     from triggers.app.app import App
     from triggers.app.handler import Handler
     from triggers.app.source import AppSource
+    from triggers.testing.stand_ins import StandIns
+    from triggers.transactions.databases import SessionDatabases
 
 T = TypeVar("T")
 
@@ -94,12 +98,16 @@ class AppSession:
         self.requests = Requests(source, app.name, self.reached)
         self.puts = AppPuts(self)
         self.log = OutcomeLog(self.clock)
+        self.databases: SessionDatabases | None = None
+        self.stand_ins: StandIns | None = None  # of tests
+        self.reached_step: Callable[[Step], Awaitable[None]] | None = None  # of tests
+        self.thread = 0  # that of its event loop
+        self.waits = wait
         self._serves = handlers
         self._bind = bind
         self._grace = grace
         self._around = around(app.middleware)
         self._watch: HandlerWatch | None = None
-        self._wait = wait
         self._began = False
         self._reported_away = False
         self.portal: Portal
@@ -148,6 +156,29 @@ class AppSession:
         self.puts.joined(syncpoint=False)
         return read(await self.requests.request(q_name, body, timeout))
 
+    # Databases
+
+    async def coordinator(self, database: Database) -> Coordinator:
+        """What the app has for a database, which is opened if it is not. Raises what `Database.open` does."""
+        return await self._use_databases().coordinator(database)
+
+    def _use_databases(self) -> SessionDatabases:
+        if self.databases is None:
+            from triggers.transactions.databases import SessionDatabases  # with the adapters of databases
+
+            self.databases = SessionDatabases(self, self._tasks)
+        return self.databases
+
+    async def _open_databases(self) -> None:
+        """Open the databases of the app; the arguments of some handlers are known then."""
+        databases = self._use_databases()
+        await databases.open_all(self.app.databases)
+        self.handlers = [databases.completed(handler) for handler in self.handlers]
+
+    async def _close_databases(self) -> None:
+        if self.databases is not None:
+            await self.databases.close()
+
     # Life
 
     async def __aenter__(self) -> Self:
@@ -195,9 +226,12 @@ class AppSession:
             await stack.enter_async_context(self.source)
             stack.push_async_callback(self._hang_up)
             stack.push_async_callback(self.requests.close)
+            stack.push_async_callback(self._close_databases)
             self._tasks = await stack.enter_async_context(anyio.create_task_group())
             self._watch = HandlerWatch(self._whose)
             stack.callback(self._watch.stop)
+            if self.app.databases:
+                await self._open_databases()
             await self._tasks.start(self._run, name=f"serve {self.app.name}")
             try:
                 error = await life.until_left(self._tasks.cancel_scope)
@@ -208,6 +242,7 @@ class AppSession:
     def _enlist(self) -> None:
         """Be the session of the app. Raises RuntimeError where it has one."""
         self.portal = Portal()
+        self.thread = get_ident()
         if self._bind:
             bound.set({**bound.get({}), self.app: self})
         elif self.app.running_session is not None:
@@ -302,7 +337,7 @@ class AppSession:
         """True if it is to connect again after this error; raises it where it cannot begin, or may not come back."""
         away = isinstance(error, MQError) and error.reason in _AWAY
         out_of_group = isinstance(error, MQError) and error.reason in _OUT_OF_GROUP
-        if not (self._began or out_of_group or (self._wait and away)):
+        if not (self._began or out_of_group or (self.waits and away)):
             raise error
         if self._stopped.is_set():
             return False
@@ -375,6 +410,8 @@ class AppSession:
         service.replies = self.puts.reply
         service.watch = self._watch
         service.around = self._around
+        if handler.database is not None:
+            self._use_databases().serve(service, connection, handler.database)
         return service
 
     def _whose(self, task: asyncio.Task[object]) -> str | None:
@@ -383,6 +420,11 @@ class AppSession:
             if any(run.task is task for run in list(service.runs)):
                 return service.handler.name
         return None
+
+    async def pause(self, delay: float) -> bool:
+        """Wait, unless stopped meanwhile. True if it is not stopped."""
+        await self._sleep(delay)
+        return not self._stopped.is_set()
 
     async def _sleep(self, delay: float) -> None:
         """Wait, unless stopped meanwhile."""

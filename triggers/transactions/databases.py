@@ -8,30 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from broker.databases.database import Database
+from broker.databases.database import database_of
 from broker.transactions import Coordinator, DatabaseAwayError, unit_connection
 from triggers.transactions.handler_database import Absence, HandlerDatabase
 from triggers.transactions.handling import TransactionRun
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import Iterable
 
     import anyio
 
-    from broker import Connection
-    from broker.transactions.unit_port import TransactionConnection
+    from broker import Connection, Database
+    from broker.transactions import TransactionConnection
+    from triggers.app.handler import Handler
     from triggers.serving.serving import QueueService
     from triggers.serving.session import AppSession
 
 logger = logging.getLogger(__name__)
 
-AWAY_MIN = 0.1
-AWAY_MAX = 5.0
+AWAY_MIN: Final = 0.1
+AWAY_MAX: Final = 5.0
 """Seconds between two attempts to open a database that is away at the start."""
 
-IDLE_MAX = 100
+IDLE_MAX: Final = 100
 """The number of connections for units of work that are kept."""
 
 
@@ -41,7 +43,7 @@ class SessionDatabases:
     def __init__(self, session: AppSession, tasks: anyio.abc.TaskGroup) -> None:
         self._session = session
         self._tasks = tasks
-        self._opened: list[Coordinator] = []
+        self.opened: list[Coordinator] = []
         self._absences: dict[Coordinator, Absence] = {}
         self._opening = asyncio.Lock()
         self._idle: list[TransactionConnection] = []
@@ -69,37 +71,44 @@ class SessionDatabases:
                     return
                 pause = min(2 * pause, AWAY_MAX)
 
-    async def coordinator(self, source: Any) -> Coordinator:
+    async def coordinator(self, given: Database) -> Coordinator:
         """Return what there is for a database, which is opened if it is not. Raises DatabaseAwayError,
         DatabaseUnusableError, TypeError.
         """
-        if (found := self.found(source)) is not None:
+        if (found := self.found(given)) is not None:
             return found
         async with self._opening:
-            if (found := self.found(source)) is not None:
+            if (found := self.found(given)) is not None:
                 return found
-            database = same_database(self._session.app.databases, source) or Database(source)
+            database = next((each for each in self._session.app.databases if is_same(each, given)), given)
+            stand_ins = self._session.stand_ins
+            used = database if stand_ins is None else stand_ins.of(database)
             coordinator = Coordinator(
                 database,
-                await database.open(self._session.clock),
+                await used.open(self._session.clock),
                 self._session.clock,
                 lambda: self._session.source.connect(self._session.app.name),
             )
             coordinator.reached = self._session.reached_step
-            self._opened.append(coordinator)
-            self._absences[coordinator] = Absence(
-                self._session.clock, self._session.source.random, coordinator.label
-            )
+            self.opened.append(coordinator)
+            self._absences[coordinator] = Absence(self._session.clock, self._session.source.random, coordinator.label)
             self._tasks.start_soon(coordinator.run, name=f"coordinate {coordinator.label}")
             return coordinator
 
-    def found(self, source: Any) -> Coordinator | None:
+    def found(self, database: Database) -> Coordinator | None:
         """Return what there is for a database that is open."""
-        return next((each for each in self._opened if is_same(each.database, source)), None)
+        return next((each for each in self.opened if is_same(each.database, database)), None)
 
-    def serve(self, service: QueueService, connection: Connection, source: Any) -> None:
+    def completed(self, handler: Handler) -> Handler:
+        """The handler with its arguments, now that its database is open. Raises TypeError."""
+        coordinator = None if handler.database is None else self.found(handler.database)
+        if coordinator is None:
+            return handler
+        return handler.completed_with(coordinator.opened.gives, threaded=coordinator.opened.threaded)
+
+    def serve(self, service: QueueService, connection: Connection, database: Database) -> None:
         """Let a service handle its deliveries in transactions."""
-        coordinator = self.found(source)
+        coordinator = self.found(database)
         assert coordinator is not None
         service.database = HandlerDatabase(coordinator, self._absences[coordinator], connection, service)
         service.run_kind = TransactionRun
@@ -134,18 +143,28 @@ class SessionDatabases:
         for connection in idle:
             if not connection.port.broken:
                 await connection.end()
-        for coordinator in self._opened:
+        for coordinator in self.opened:
             await coordinator.close()
 
 
-def same_database(databases: Iterable[Database], source: Any) -> Database | None:
-    """Return the database among these that a program means by a source."""
-    return next((each for each in databases if is_same(each, source)), None)
+def declared(databases: list[Database], source: Any) -> Database:
+    """Return the database among those of an app that a program means by a source; a new one is one of them then."""
+    made = database_of(source)
+    for each in databases:
+        if is_same(each, made):
+            return each
+    databases.append(made)
+    return made
 
 
-def is_same(database: Database, source: Any) -> bool:
-    """True if a program means this database by a source."""
-    if isinstance(source, Database):
-        return database is source
-    given = database.source
-    return given is source or (isinstance(source, str) and isinstance(given, str) and given == source)
+def is_same(one: Database, other: Database) -> bool:
+    """True if both are the same database of a program: one object, or one source with the same options."""
+    return one is other or _key(one) == _key(other)
+
+
+def _key(database: Database) -> Any:
+    if (key := getattr(database, "key", None)) is not None:
+        return key
+    source = database.source
+    named = source if isinstance(source, str | Path) else id(source)
+    return (named, str(database.table), database.create, database.name, database.durable)

@@ -34,7 +34,7 @@ from triggers.transactions.own_thread import OwnThread
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from broker import Connection, Delivered
+    from broker import Delivered
     from broker.mqi import Failure
     from broker.transactions import Coordinator
     from triggers.serving.run import Cancellable
@@ -146,8 +146,7 @@ class TransactionRun(Run):
     def hurry(self) -> None:
         """The worker stops, and COMMIT is not answered: a resolver is to find out what has become of it."""
         if self._committing and self.task is not None:
-            task = self.task
-            self.server.clock.call_later(CLEAN_UP, lambda: task.cancel() and None)
+            self.server.clock.call_later(CLEAN_UP, partial(_cancel, self.task))
 
     # The transaction
 
@@ -309,6 +308,12 @@ class TransactionRun(Run):
             self._thread = self._transaction = None
             raise
 
+    async def release_there(self) -> None:
+        """Give the connection to the database back."""
+        transaction, self._transaction = self._transaction, None
+        if transaction is not None:
+            await self._there(transaction.release)
+
     async def roll_back_there(self) -> None:
         """Roll back."""
         if self._transaction is not None:
@@ -319,9 +324,11 @@ class TransactionRun(Run):
         if self._thread is None:
             await step()
         else:
-            await self._outlasting(self._thread.run(lambda: driven(step())))
+            _, cancelled = await self._outlasted(self._thread.run(lambda: driven(step())))
+            if cancelled is not None:
+                raise cancelled
 
-    def _in_own_thread(self, call: Callable[[], Any]) -> asyncio.Future[Any]:
+    def _begin_thread(self, call: Callable[[], Any]) -> asyncio.Future[Any]:
         assert self._thread is not None
         return self._thread.run(call)
 
@@ -351,3 +358,10 @@ class _Ends:
 
     async def rollback(self) -> None:
         await self._of.roll_back_there()
+
+    async def release(self) -> None:
+        await self._of.release_there()
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()

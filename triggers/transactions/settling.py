@@ -10,7 +10,7 @@ from broker.mqi import MQError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from broker.mqi import PreparedDelivery
+    from broker.transactions import PreparedDelivery
 
 PREPARE_MAX: Final = 500
 """The number of preparations that a call has at most."""

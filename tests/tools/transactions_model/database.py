@@ -30,7 +30,7 @@ class Session:
 
 
 class ModelDatabase:
-    """COMMIT is done by the server, whatever becomes of the client. `waits`: an insert waits for another's of its key."""
+    """COMMIT is done by the server, whatever becomes of the client. `waits`: an insert waits for another of its key."""
 
     def __init__(self, guards: Guards, *, waits: bool) -> None:
         self.guards = guards

@@ -22,7 +22,7 @@ class Guards:
     unique: bool = True
     """The marker's key is unique."""
     keep_aborted: bool = True
-    """Where an insert does not wait for another transaction's, aborted markers outlive all transactions of their time."""
+    """Where an insert does not wait for another, aborted markers outlive all transactions of their time."""
     hold: bool = True
     """A prepared delivery outlives the connection of its worker."""
     fence: bool = True

@@ -46,7 +46,7 @@ class Commit:
         self.unit = world.new_name()
 
     def run(self, message: str | None, puts: list[str]) -> Steps[str]:
-        """Commit both: "committed", "failed" (the attempt ends as a failure), "gone", or "unknown": a resolver decides."""
+        """Commit both: "committed", "failed" (so the attempt ends), "gone", or "unknown": a resolver decides."""
         guards, database, manager = self.guards, self.database, self.manager
         if guards.marker_first:
             if (yield from self._mark()) != "ok":
