@@ -24,6 +24,7 @@ daemon, or in a process of their own, over the wire. The queue manager counts wh
     initiation  the monitor of an initiation queue
     schedule    periodic work
     testing     `app.test()`
+    transactions  the program's own database together with what an app puts and handles
 """
 
 from broker import Message as Message

@@ -14,6 +14,8 @@
 It stands over `interface` and `databases`, and knows nothing of apps and handlers.
 """
 
+from broker.databases.calls import driven as driven
+from broker.databases.database import database_of as database_of
 from broker.databases.errors import CommitRefusedError as CommitRefusedError
 from broker.databases.errors import DatabaseAwayError as DatabaseAwayError
 from broker.databases.errors import OutcomeUnknownError as OutcomeUnknownError
@@ -25,6 +27,6 @@ from broker.transactions.commit import end_prepared as end_prepared
 from broker.transactions.commit import finished as finished
 from broker.transactions.coordinator import Coordinator as Coordinator
 from broker.transactions.producing import ProducerTransaction as ProducerTransaction
-from broker.transactions.steps import Step as Step
+from broker.transactions.steps import TransactionStep as TransactionStep
 from broker.transactions.unit_port import TransactionConnection as TransactionConnection
 from broker.transactions.unit_port import unit_connection as unit_connection

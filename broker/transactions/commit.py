@@ -20,7 +20,7 @@ from broker.databases.errors import CommitRefusedError, OutcomeUnknownError
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.transactions.asking import pending
-from broker.transactions.steps import Step
+from broker.transactions.steps import TransactionStep
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -58,7 +58,7 @@ class Side(Protocol):
     async def decide(self, *, committed: bool | None, error: BaseException | None = None) -> None:
         """Tell the queue manager how the unit ends; None: a resolver is to find out. `error` is why it is no commit."""
 
-    async def reached(self, step: Step) -> None:
+    async def reached(self, step: TransactionStep) -> None:
         """A step has been made."""
 
 
@@ -76,7 +76,7 @@ async def end_prepared(transaction: Ends, side: Side) -> None:
             await side.decide(committed=False, error=error)
         raise
     try:
-        await side.reached(Step.PREPARE)
+        await side.reached(TransactionStep.PREPARE)
         await transaction.commit()
     except CommitRefusedError as refused:
         await transaction.rollback()
@@ -89,9 +89,9 @@ async def end_prepared(transaction: Ends, side: Side) -> None:
     except BaseException as error:
         await side.decide(committed=None, error=error)
         raise
-    await side.reached(Step.COMMIT)
+    await side.reached(TransactionStep.COMMIT)
     await side.decide(committed=True)
-    await side.reached(Step.DECIDE)
+    await side.reached(TransactionStep.DECIDE)
 
 
 async def _find_out(side: Side, lost: OutcomeUnknownError) -> None:

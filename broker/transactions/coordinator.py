@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from broker.databases.errors import ProgramDatabaseError
 from broker.mqi.errors import MQError
 from broker.transactions.asking import outcome_of
-from broker.transactions.decisions import Decisions
+from broker.transactions.decisions import DecisionSender
 from broker.transactions.markers import DecidedMarkers, clean
 from broker.transactions.resolver import Resolver
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from broker.databases.opened import OpenDatabase
     from broker.interface.connection import Connection
     from broker.mqi.external_units import Decision
-    from broker.transactions.steps import Step
+    from broker.transactions.steps import TransactionStep
 
 logger = logging.getLogger(__name__)
 
@@ -59,8 +59,8 @@ class Coordinator:
         self.opened = opened
         self.clock = clock
         self.markers = DecidedMarkers(opened, clock)
-        self.decisions = Decisions(opened.id, opened.label, self._decided)
-        self.reached: Callable[[Step], Awaitable[None]] | None = None
+        self.decisions = DecisionSender(opened.id, opened.label, self._decided)
+        self.reached: Callable[[TransactionStep], Awaitable[None]] | None = None
         self.resolver: Resolver | None = None
         self._connect = connect
 
@@ -77,7 +77,7 @@ class Coordinator:
     @property
     def busy(self) -> bool:
         """True if the database is asked, or the queue manager is told, at this moment."""
-        return self.decisions.busy or (self.resolver is not None and self.resolver.asks)
+        return self.decisions.busy or (self.resolver is not None and self.resolver.asks > 0)
 
     # For transactions
 

@@ -1,4 +1,4 @@
-"""Decisions on their way to the queue manager: those of one turn of the event loop in one call.
+"""DecisionSender on their way to the queue manager: those of one turn of the event loop in one call.
 
 A decision is known for good. Where its call fails it is kept (`kept`), and sent again over the next connection.
 """
@@ -28,7 +28,7 @@ NOT_SENT: Final = -1
 """The answer about a decision that is kept, since nobody has answered it."""
 
 
-class Decisions:
+class DecisionSender:
     """The decisions about units of one database. `decided` is called with each unit that the queue manager has ended as
     this program's decision says, and whether it is committed.
     """

@@ -16,7 +16,7 @@ from broker.databases.errors import OutcomeUnknownError
 from broker.mqi.errors import MQError
 from broker.mqi.external_units import Decision
 from broker.transactions.commit import end_prepared, finished
-from broker.transactions.steps import Step
+from broker.transactions.steps import TransactionStep
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -82,7 +82,7 @@ class ProducerTransaction:
         """Begin. Raises DatabaseAwayError, RuntimeError."""
         await self._transaction.begin()
         try:
-            await self.reached(Step.BEGIN)
+            await self.reached(TransactionStep.BEGIN)
         except BaseException:
             await self._transaction.release()
             raise
@@ -92,14 +92,14 @@ class ProducerTransaction:
         OUTCOME_PENDING (2124). Cancelled behind the marker it goes on to its end.
         """
         try:
-            await self.reached(Step.WORK)
+            await self.reached(TransactionStep.WORK)
             self.ended = True
             if self._mq is None or not self._mq.works:
                 await self._transaction.commit()
                 return
             self.unit = secrets.token_bytes(16)
             await self._transaction.mark(self.unit, self._mq.q_mgr_instance)
-            await self.reached(Step.MARK)
+            await self.reached(TransactionStep.MARK)
             ending = end_prepared(_Patient(self), self)
             await (ending if self.blocking is not None else finished(ending))
         finally:
@@ -181,7 +181,7 @@ class ProducerTransaction:
         assert self._mq is not None
         await self._coordinator.decide(self._mq, Decision(self.unit, committed))
 
-    async def reached(self, step: Step) -> None:
+    async def reached(self, step: TransactionStep) -> None:
         if self._coordinator.reached is not None:
             await self._across(_reached(self._coordinator, step))
 
@@ -213,7 +213,7 @@ def transaction_of(opened: OpenDatabase, given: Any) -> DatabaseTransaction:
     return opened.transaction() if given is None else opened.transaction(given)
 
 
-async def _reached(coordinator: Coordinator, step: Step) -> None:
+async def _reached(coordinator: Coordinator, step: TransactionStep) -> None:
     if coordinator.reached is not None:
         await coordinator.reached(step)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.databases.opened import OpenDatabase
     from broker.interface.connection import Connection
-    from broker.transactions.decisions import Decisions
+    from broker.transactions.decisions import DecisionSender
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Resolver:
         self,
         opened: OpenDatabase,
         clock: Clock,
-        decisions: Decisions,
+        decisions: DecisionSender,
         connection: Connection,
     ) -> None:
         self._opened = opened

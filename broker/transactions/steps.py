@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Step(Enum):
+class TransactionStep(Enum):
     """A step that has been made: the transaction has begun, the program has done its work, the marker is written, the
     unit is prepared, the database has committed, the queue manager has been told.
     """

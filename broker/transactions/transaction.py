@@ -1,9 +1,9 @@
 """`connection.transaction(db)`: a unit of work of the MQI and the program's own database, both or neither.
 
-    async with connection.transaction(pool) as t:
-        await t.connection.execute("INSERT INTO orders ...")
-        async with t.mq.open("ORDERS", MQOO.OUTPUT) as queue:
-            await queue.put(body)
+async with connection.transaction(pool) as t:
+    await t.connection.execute("INSERT INTO orders ...")
+    async with t.mq.open("ORDERS", MQOO.OUTPUT) as queue:
+        await queue.put(body)
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ class ConnectionTransaction:
         outer = _entered.get()
         if outer is not None and not outer.over:
             raise RuntimeError(
-                "this task is inside a transaction already, and they are not nested: use a savepoint of the database, or "
-                "leave it first"
+                "this task is inside a transaction already, and they are not nested: use a savepoint of the database, "
+                "or leave it first"
             )
 
     async def _coordinator(self) -> Coordinator:
@@ -138,8 +138,8 @@ class SyncConnectionTransaction(ConnectionTransaction):
         coordinator = self._portal.call(self._coordinator())
         if not coordinator.opened.threaded:
             raise TypeError(
-                f"the database {coordinator.label} is asynchronous: async with connection.transaction(...) on the event "
-                "loop, or a driver for threads"
+                f"the database {coordinator.label} is asynchronous: async with connection.transaction(...) on the "
+                "event loop, or a driver for threads"
             )
         made = self._new(coordinator)
         made.blocking = self._portal.call

@@ -265,7 +265,7 @@ def _database(given: Any) -> Database | None:
     """The database that a handler names. Raises TypeError for what no adapter takes."""
     if given is None:
         return None
-    from broker.databases.database import database_of  # which those do not load that have no database
+    from broker.transactions import database_of  # which those do not load that have no database
 
     return database_of(given)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 import anyio
 
 from broker.life import Life
+from broker.mqi import MQError
 from broker.unclosed import caller
 
 if TYPE_CHECKING:
@@ -92,3 +93,14 @@ def check_least(least: int, **settings: float) -> None:
 def _lone(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The exception of a group that has only one: the monitor's task group is nobody else's business."""
     return group.exceptions[0] if len(group.exceptions) == 1 else group
+
+
+def lone(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The exception of a group that has only one, or only MQErrors: a lost connection ends all services alike."""
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        reported = found.exceptions
+        if len(reported) > 1 and not all(isinstance(each, MQError) for each in reported):
+            return found
+        found = reported[0]
+    return found

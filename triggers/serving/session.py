@@ -18,7 +18,7 @@ from broker.mqi import MQRC, MQError
 from broker.refusals import Refusals
 from broker.unclosed import SourceLine, caller
 from triggers.app.definitions import NotServableError, define, unserved
-from triggers.app.lifetime import leave
+from triggers.app.lifetime import leave, lone
 from triggers.app.middleware import around
 from triggers.app.putting import AppPuts
 from triggers.app.requests import Requests
@@ -28,6 +28,7 @@ from triggers.schedule.periodic import register
 from triggers.serving.loop_watch import HandlerWatch
 from triggers.serving.outcomes import OutcomeLog
 from triggers.serving.serving import CLEAN_UP, QueueService, within
+from triggers.serving.used_databases import UsedDatabases
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -35,13 +36,10 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskStatus
 
-    from broker import Connection, Database
-    from broker.transactions import Coordinator, Step
+    from broker import Connection
     from triggers.app.app import App
     from triggers.app.handler import Handler
     from triggers.app.source import AppSource
-    from triggers.testing.stand_ins import StandIns
-    from triggers.transactions.databases import SessionDatabases
 
 T = TypeVar("T")
 
@@ -98,9 +96,7 @@ class AppSession:
         self.requests = Requests(source, app.name, self.reached)
         self.puts = AppPuts(self)
         self.log = OutcomeLog(self.clock)
-        self.databases: SessionDatabases | None = None
-        self.stand_ins: StandIns | None = None  # of tests
-        self.reached_step: Callable[[Step], Awaitable[None]] | None = None  # of tests
+        self.databases = UsedDatabases(self)
         self.thread = 0  # that of its event loop
         self.waits = wait
         self._serves = handlers
@@ -111,7 +107,7 @@ class AppSession:
         self._began = False
         self._reported_away = False
         self.portal: Portal
-        self._tasks: anyio.abc.TaskGroup
+        self.tasks: anyio.abc.TaskGroup
         self._served = asyncio.Event()
         self._stopped = asyncio.Event()
         self._life = Life(f"the app {app.name}", self._live, caller())
@@ -142,7 +138,7 @@ class AppSession:
                 if not self._began or self.source.embedded or error.reason not in _AWAY or self._stopped.is_set():
                     raise
                 self._report_away(error)
-            await self._sleep(delay * (0.5 + self.source.random.random() / 2))
+            await self.pause(delay * (0.5 + self.source.random.random() / 2))
             delay = min(2 * delay, RECONNECT_MAX)
 
     async def _hang_up(self) -> None:
@@ -155,29 +151,6 @@ class AppSession:
         read = reader(_ANY_REPLY if type is Any else type)
         self.puts.joined(syncpoint=False)
         return read(await self.requests.request(q_name, body, timeout))
-
-    # Databases
-
-    async def coordinator(self, database: Database) -> Coordinator:
-        """What the app has for a database, which is opened if it is not. Raises what `Database.open` does."""
-        return await self._use_databases().coordinator(database)
-
-    def _use_databases(self) -> SessionDatabases:
-        if self.databases is None:
-            from triggers.transactions.databases import SessionDatabases  # with the adapters of databases
-
-            self.databases = SessionDatabases(self, self._tasks)
-        return self.databases
-
-    async def _open_databases(self) -> None:
-        """Open the databases of the app; the arguments of some handlers are known then."""
-        databases = self._use_databases()
-        await databases.open_all(self.app.databases)
-        self.handlers = [databases.completed(handler) for handler in self.handlers]
-
-    async def _close_databases(self) -> None:
-        if self.databases is not None:
-            await self.databases.close()
 
     # Life
 
@@ -226,15 +199,14 @@ class AppSession:
             await stack.enter_async_context(self.source)
             stack.push_async_callback(self._hang_up)
             stack.push_async_callback(self.requests.close)
-            stack.push_async_callback(self._close_databases)
-            self._tasks = await stack.enter_async_context(anyio.create_task_group())
+            stack.push_async_callback(self.databases.close)
+            self.tasks = await stack.enter_async_context(anyio.create_task_group())
             self._watch = HandlerWatch(self._whose)
             stack.callback(self._watch.stop)
-            if self.app.databases:
-                await self._open_databases()
-            await self._tasks.start(self._run, name=f"serve {self.app.name}")
+            await self.databases.open_all()
+            await self.tasks.start(self._run, name=f"serve {self.app.name}")
             try:
-                error = await life.until_left(self._tasks.cancel_scope)
+                error = await life.until_left(self.tasks.cancel_scope)
             finally:
                 self.stop()  # where nobody has left it
             await self._finish(error)
@@ -285,7 +257,7 @@ class AppSession:
         ):
             self.cancel()
             await within(self.clock, 2 * CLEAN_UP, self._served.wait())
-        self._tasks.cancel_scope.cancel()
+        self.tasks.cancel_scope.cancel()
 
     # Serving
 
@@ -313,7 +285,7 @@ class AppSession:
                     refusals.note(error if isinstance(error, MQError) else None)
                     if not self._comes_again(error, refusals):
                         return
-                await self._sleep(delay * (0.5 + self.source.random.random() / 2))
+                await self.pause(delay * (0.5 + self.source.random.random() / 2))
                 delay = min(2 * delay, RECONNECT_MAX)
         finally:
             self._served.set()
@@ -400,7 +372,7 @@ class AppSession:
                 self.cancelled += service.cancelled_runs
                 self._taken += service.taken
                 service.taken = 0
-            await self._sleep(delay)
+            await self.pause(delay)
             delay = min(2 * delay, ANEW_MAX)
             began = None
 
@@ -410,8 +382,7 @@ class AppSession:
         service.replies = self.puts.reply
         service.watch = self._watch
         service.around = self._around
-        if handler.database is not None:
-            self._use_databases().serve(service, connection, handler.database)
+        self.databases.serve(service, connection)
         return service
 
     def _whose(self, task: asyncio.Task[object]) -> str | None:
@@ -423,20 +394,4 @@ class AppSession:
 
     async def pause(self, delay: float) -> bool:
         """Wait, unless stopped meanwhile. True if it is not stopped."""
-        await self._sleep(delay)
-        return not self._stopped.is_set()
-
-    async def _sleep(self, delay: float) -> None:
-        """Wait, unless stopped meanwhile."""
-        await within(self.clock, delay, self._stopped.wait())
-
-
-def lone(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The exception of a group that has only one, or only MQErrors: a lost connection ends all services alike."""
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup):
-        reported = found.exceptions
-        if len(reported) > 1 and not all(isinstance(each, MQError) for each in reported):
-            return found
-        found = reported[0]
-    return found
+        return not await within(self.clock, delay, self._stopped.wait())

@@ -12,7 +12,7 @@ from broker.testing import settle
 from triggers.serving.session import AppSession
 
 if TYPE_CHECKING:
-    from broker.transactions import Step
+    from broker.transactions import TransactionStep
     from triggers.app.app import App
     from triggers.serving.run import Run
     from triggers.testing.failures import TestLog
@@ -27,14 +27,12 @@ class WorkerKilledError(Exception):
 class AppProgram:
     """A program that runs an app, with its handlers or without, and sees its own session as the app's."""
 
-    def __init__(
-        self, app: App, harness: Harness, log: TestLog, stand_ins: StandIns | None, *, handlers: bool
-    ) -> None:
+    def __init__(self, app: App, harness: Harness, log: TestLog, stand_ins: StandIns | None, *, handlers: bool) -> None:
         self._source = harness.source()
         self.session = session = AppSession(app, self._source, handlers=handlers, bind=True)
         session.log = log
-        session.stand_ins = stand_ins
-        session.reached_step = self._reached if app.databases else None
+        session.databases.stand_ins = stand_ins
+        session.databases.reached_step = self._reached if app.databases else None
         self._clock = harness.clock
         self._serving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._over = asyncio.Event()
@@ -57,15 +55,14 @@ class AppProgram:
     @property
     def resolves(self) -> bool:
         """True if it asks a database, or tells the queue manager what one has said."""
-        databases = self.session.databases
-        return databases is not None and any(each.busy for each in databases.opened)
+        return self.session.databases.busy
 
     def stop_behind(self, step: str) -> asyncio.Event:
         """Stand still behind the next such step of a transaction. Returns the event that it does."""
         self._stop_at = step
         return self._stopped
 
-    async def _reached(self, step: Step) -> None:
+    async def _reached(self, step: TransactionStep) -> None:
         """A transaction has made a step."""
         if self._stop_at == step.value:
             self._stop_at = None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from broker import Database
-from broker.databases.database import database_of
+from broker.transactions import database_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.databases.database import database_of
-from broker.transactions import Coordinator, DatabaseAwayError, unit_connection
+from broker.transactions import Coordinator, DatabaseAwayError, database_of, unit_connection
 from triggers.transactions.handler_database import Absence, HandlerDatabase
 from triggers.transactions.handling import TransactionRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import anyio
-
     from broker import Connection, Database
     from broker.transactions import TransactionConnection
     from triggers.app.handler import Handler
     from triggers.serving.serving import QueueService
     from triggers.serving.session import AppSession
+    from triggers.serving.used_databases import UsedDatabases
 
 logger = logging.getLogger(__name__)
 
@@ -40,10 +37,10 @@ IDLE_MAX: Final = 100
 class SessionDatabases:
     """The databases of one session of an app."""
 
-    def __init__(self, session: AppSession, tasks: anyio.abc.TaskGroup) -> None:
+    def __init__(self, session: AppSession, used: UsedDatabases) -> None:
         self._session = session
-        self._tasks = tasks
-        self.opened: list[Coordinator] = []
+        self._used = used
+        self.coordinators: list[Coordinator] = []
         self._absences: dict[Coordinator, Absence] = {}
         self._opening = asyncio.Lock()
         self._idle: list[TransactionConnection] = []
@@ -81,7 +78,7 @@ class SessionDatabases:
             if (found := self.found(given)) is not None:
                 return found
             database = next((each for each in self._session.app.databases if is_same(each, given)), given)
-            stand_ins = self._session.stand_ins
+            stand_ins = self._used.stand_ins
             used = database if stand_ins is None else stand_ins.of(database)
             coordinator = Coordinator(
                 database,
@@ -89,19 +86,19 @@ class SessionDatabases:
                 self._session.clock,
                 lambda: self._session.source.connect(self._session.app.name),
             )
-            coordinator.reached = self._session.reached_step
-            self.opened.append(coordinator)
+            coordinator.reached = self._used.reached_step
+            self.coordinators.append(coordinator)
             self._absences[coordinator] = Absence(self._session.clock, self._session.source.random, coordinator.label)
-            self._tasks.start_soon(coordinator.run, name=f"coordinate {coordinator.label}")
+            self._session.tasks.start_soon(coordinator.run, name=f"coordinate {coordinator.label}")
             return coordinator
 
     def found(self, database: Database) -> Coordinator | None:
         """Return what there is for a database that is open."""
-        return next((each for each in self.opened if is_same(each.database, database)), None)
+        return next((each for each in self.coordinators if is_same(each.database, database)), None)
 
-    def completed(self, handler: Handler) -> Handler:
+    def completed(self, handler: Handler, database: Database) -> Handler:
         """The handler with its arguments, now that its database is open. Raises TypeError."""
-        coordinator = None if handler.database is None else self.found(handler.database)
+        coordinator = self.found(database)
         if coordinator is None:
             return handler
         return handler.completed_with(coordinator.opened.gives, threaded=coordinator.opened.threaded)
@@ -143,7 +140,7 @@ class SessionDatabases:
         for connection in idle:
             if not connection.port.broken:
                 await connection.end()
-        for coordinator in self.opened:
+        for coordinator in self.coordinators:
             await coordinator.close()
 
 
@@ -159,12 +156,4 @@ def declared(databases: list[Database], source: Any) -> Database:
 
 def is_same(one: Database, other: Database) -> bool:
     """True if both are the same database of a program: one object, or one source with the same options."""
-    return one is other or _key(one) == _key(other)
-
-
-def _key(database: Database) -> Any:
-    if (key := getattr(database, "key", None)) is not None:
-        return key
-    source = database.source
-    named = source if isinstance(source, str | Path) else id(source)
-    return (named, str(database.table), database.create, database.name, database.durable)
+    return one is other or one.key == other.key

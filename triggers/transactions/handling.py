@@ -15,14 +15,14 @@ import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from broker.databases.calls import driven
 from broker.mqi import MQRC, Became, MQError, Outcome, Settled, Settlement
 from broker.transactions import (
     CommitRefusedError,
     DatabaseAwayError,
     Decision,
     PreparedDelivery,
-    Step,
+    TransactionStep,
+    driven,
     end_prepared,
     finished,
 )
@@ -90,6 +90,11 @@ class TransactionRun(Run):
     def _coordinator(self) -> Coordinator:
         return self._database.coordinator
 
+    @property
+    def _is_decided(self) -> bool:
+        """True if its outcome has been decided meanwhile: by its timeout, or a stop."""
+        return self.decided is not None
+
     # Its life
 
     async def live(self) -> None:
@@ -108,7 +113,7 @@ class TransactionRun(Run):
             if timeout is not None:
                 self._timer = server.clock.call_later(timeout, self._time_out)
             failed = await self._handled()
-            if self.decided is not None:
+            if self._is_decided:
                 return
             if len(failed) < len(self.messages):
                 await self._commit(failed)
@@ -165,16 +170,16 @@ class TransactionRun(Run):
                 self._decide(Outcome.LATER.value, seconds=self._database.away(error))
             return False
         self._database.is_there()
-        await self.reached(Step.BEGIN)
+        await self.reached(TransactionStep.BEGIN)
         return self.decided is None
 
     async def _commit(self, failed: tuple[tuple[int, Failure], ...]) -> None:
         """Write the marker, prepare the unit, commit, and decide."""
-        await self.reached(Step.WORK)
+        await self.reached(TransactionStep.WORK)
         self.unit = secrets.token_bytes(16)
         await self._there(partial(self._transaction.mark, self.unit, self._database.q_mgr))
-        await self.reached(Step.MARK)
-        if self.decided is not None:
+        await self.reached(TransactionStep.MARK)
+        if self._is_decided:
             return
         self._disarm()
         self.decided = Settlement(self.delivered.id, Outcome.DONE.value, ran=self._ran(), failed=failed)
@@ -285,7 +290,7 @@ class TransactionRun(Run):
             assert reported is not None
             cast("TransactionServer", self.server).reported(self, reported, settled)
 
-    async def reached(self, step: Step) -> None:
+    async def reached(self, step: TransactionStep) -> None:
         """A step has been made, for a test that looks."""
         if self._coordinator.reached is not None:
             await self._coordinator.reached(step)

@@ -14,10 +14,8 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Self
 
 from broker import portal_here
-from broker.databases.calls import driven
-from broker.databases.database import database_of
 from broker.mqi import MQRC, MQError
-from broker.transactions import ProducerTransaction
+from broker.transactions import ProducerTransaction, database_of, driven
 from triggers.serving.run import current, transaction
 
 if TYPE_CHECKING:
@@ -99,7 +97,7 @@ class AppTransaction:
         session that is in one; TypeError for a database that is for threads.
         """
         self._check_enterable()
-        coordinator = await self._session.coordinator(self._database)
+        coordinator = await self._session.databases.coordinator(self._database)
         if coordinator.opened.threaded:
             raise TypeError(
                 f"the database {coordinator.label} blocks, and BEGIN would hold the event loop: `with "
@@ -133,7 +131,7 @@ class AppTransaction:
                 "a transaction that is entered by `with` would hold the event loop on this thread: `async with "
                 "app.transaction(...)` here, or `with` in another thread, await asyncio.to_thread(function)"
             )
-        coordinator = portal.call(session.coordinator(self._database))
+        coordinator = portal.call(session.databases.coordinator(self._database))
         if not coordinator.opened.threaded:
             raise TypeError(
                 f"the database {coordinator.label} is asynchronous: `async with app.transaction(...)` on the event "
@@ -173,8 +171,7 @@ class AppTransaction:
         return self._made is None or self._made.ended
 
     def _new(self, coordinator: Any) -> ProducerTransaction:
-        databases = self._session.databases
-        assert databases is not None
+        databases = self._session.databases.opened
         return ProducerTransaction(
             coordinator, databases.unit, databases.give_back, getattr(self._database, "given", None)
         )
