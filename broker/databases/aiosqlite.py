@@ -1,5 +1,6 @@
-"""aiosqlite: a function that opens a connection. One transaction at a time, since SQLite has one writer; they take one
-connection in turn, which is opened again when it was broken.
+"""aiosqlite: a function that opens a connection, or one. One transaction at a time, since SQLite has one writer.
+
+The transactions take one connection in turn, which is opened again when it was broken.
 """
 
 from __future__ import annotations
@@ -7,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import suppress
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Literal
 
 import aiosqlite
 
 from broker.databases import failures
 from broker.databases.adapter import each_statement
+from broker.databases.errors import DatabaseAwayError
 from broker.databases.sqlite import check_idle
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class AiosqliteAdapter:
     def __init__(self, given: DatabaseSource) -> None:
         self._wait = given.pool_wait
         self._function = given.function
-        self._kept: aiosqlite.Connection | None = given.made
+        self._kept: aiosqlite.Connection | None = given.source
         self._ready = False
         self._turn = asyncio.Lock()
 
@@ -42,7 +43,8 @@ class AiosqliteAdapter:
         await self._turn.acquire()
         try:
             if self._kept is None:
-                assert self._function is not None
+                if self._function is None:
+                    raise DatabaseAwayError("the connection is closed: give a function that opens one")
                 self._kept = self._function()
             if not self._ready:
                 self._kept = await self._opened(self._kept)
@@ -55,7 +57,7 @@ class AiosqliteAdapter:
 
     async def begin(self, connection: aiosqlite.Connection) -> None:
         """Begin, and wait for the other processes, in the connection's own thread."""
-        check_idle(connection._conn)
+        check_idle(connection)
         await _run(connection, "BEGIN IMMEDIATE")
 
     async def execute(self, connection: aiosqlite.Connection, sql: str, *values: Value) -> Sequence[Sequence[Any]]:
@@ -84,14 +86,24 @@ class AiosqliteAdapter:
     async def close(self) -> None:
         """Close the connection, and end its thread."""
         kept, self._kept, self._ready = self._kept, None, False
-        if kept is not None:
+        if isinstance(kept, aiosqlite.Connection) and _is_open(kept):
             with suppress(ValueError, sqlite3.Error):  # closed already
                 await kept.close()
 
     async def _opened(self, made: Any) -> aiosqlite.Connection:
-        connection: aiosqlite.Connection = await made if isawaitable(made) else made
+        connection: aiosqlite.Connection = made
+        if not _is_open(made):
+            connection = await made
         await _run(connection, f"PRAGMA busy_timeout = {int(self._wait * 1000)}")
         return connection
+
+
+def _is_open(made: Any) -> bool:
+    """True for a connection that has been awaited; a second time it must not be."""
+    try:
+        return isinstance(made, aiosqlite.Connection) and made.in_transaction in (True, False)
+    except ValueError:
+        return False
 
 
 async def _run(connection: aiosqlite.Connection, sql: str, values: Sequence[Value] = ()) -> list[Any]:

@@ -37,8 +37,6 @@ class DatabaseSource(NamedTuple):
     pool_wait: float
     function: Callable[[], Any] | None = None
     """The function that made the source, or that opens connections of SQLite."""
-    made: Any = None
-    """The first connection that such a function of aiosqlite's has opened."""
 
 
 def adapter_of(given: DatabaseSource) -> Adapter:

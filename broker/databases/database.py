@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inspect import isawaitable, isclass
+from inspect import isawaitable, isclass, iscoroutine
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +66,6 @@ class Database:
         """The types of the connections that it gives; none where that is known when it is open."""
         return () if self._adapter is None else self._adapter.gives
 
-    @property
-    def key(self) -> Any:
-        """The same for all that are one database of the program."""
-        source = self.source if isinstance(self.source, str | Path) else id(self.source)
-        return (source, str(self.table), self.create, self.name, self.durable)
-
     async def open(self, clock: Clock | None = None) -> OpenDatabase:
         """Make the source if it is a function, look at the database, and make its table if need be.
 
@@ -96,15 +90,12 @@ class Database:
             return adapter_of(DatabaseSource(self.source, self.pool_wait))
         try:
             made = self.source()
-            opens = _opener_of(made)
-            if opens == "sqlite3":
-                made.close()  # it is bound to this thread
-                return adapter_of(DatabaseSource("", self.pool_wait, self.source))
-            if opens == "aiosqlite":
-                from broker.databases.aiosqlite import AiosqliteAdapter
-
-                return AiosqliteAdapter(DatabaseSource(None, self.pool_wait, self.source, made))
-            if isawaitable(made):
+            if iscoroutine(made):
+                made = await made
+            if (opens := _opener_of(made)) == "sqlite3":
+                made.close()  # it is bound to this thread: each transaction opens its own
+                return adapter_of(DatabaseSource(Path(), self.pool_wait, self.source))
+            if not opens and isawaitable(made):
                 made = await made
             await _begun(made)
         except (ProgramDatabaseError, TypeError):

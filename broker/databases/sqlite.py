@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from broker.databases import failures
 from broker.databases.adapter import each_statement
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 
     from broker.databases.adapter import Value
     from broker.databases.choosing import DatabaseSource
+
+
+class InTransaction(Protocol):
+    """A connection of sqlite3 or aiosqlite."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+
 
 BUSY = "another transaction holds the SQLite database, which has one writer at a time: keep transactions short"
 
@@ -110,7 +118,7 @@ def executed(connection: sqlite3.Connection, sql: str, values: Sequence[Value]) 
     return rows
 
 
-def check_idle(connection: sqlite3.Connection) -> None:
+def check_idle(connection: InTransaction) -> None:
     """Raise RuntimeError for a connection that is in a transaction."""
     if connection.in_transaction:
         raise RuntimeError(
