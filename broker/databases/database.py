@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from inspect import isawaitable, isclass, iscoroutine
 from pathlib import Path
+from pathlib import Path
 from typing import Any
 
 from broker.clock import Clock
@@ -65,6 +66,12 @@ class Database:
     def gives(self) -> tuple[type, ...]:
         """The types of the connections that it gives; none where that is known when it is open."""
         return () if self._adapter is None else self._adapter.gives
+
+    @property
+    def key(self) -> Any:
+        """The same for all that are one database of the program."""
+        source = self.source if isinstance(self.source, str | Path) else id(self.source)
+        return (source, str(self.table), self.create, self.name, self.durable)
 
     async def open(self, clock: Clock | None = None) -> OpenDatabase:
         """Make the source if it is a function, look at the database, and make its table if need be.

@@ -35,6 +35,11 @@ class UsedDatabases:
         return self._opened
 
     @property
+    def in_use(self) -> bool:
+        """True if there are any."""
+        return self._opened is not None
+
+    @property
     def busy(self) -> bool:
         """True if one is asked for units in doubt, or the queue manager is told."""
         return self._opened is not None and any(each.busy for each in self._opened.coordinators)

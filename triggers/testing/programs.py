@@ -5,7 +5,7 @@ that either can die without the other.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.mqi import MQError
 from broker.testing import settle
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from triggers.testing.failures import TestLog
     from triggers.testing.harness import Harness
     from triggers.testing.stand_ins import StandIns
+
+
+_POLL: Final = 0.001
+_POLLS_MAX: Final = 300
+"""How often is looked, in real time, whether the databases of a program that ends are closed."""
 
 
 class WorkerKilledError(Exception):
@@ -37,6 +42,7 @@ class AppProgram:
         self._serving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._over = asyncio.Event()
         self._dead = False
+        self._polls = 0
         self._stop_at: str | None = None
         self._stopped = asyncio.Event()
         self._go_on = asyncio.Event()
@@ -92,9 +98,17 @@ class AppProgram:
         self._over.set()
         while not self._task.done():
             await settle()
+            if self._databases_end():
+                await asyncio.sleep(_POLL)
+                continue
             if not self._task.done() and (due := self._clock.next_timer) is not None:
                 await self._clock.advance(due)
         self._task.result()
+
+    def _databases_end(self) -> bool:
+        """True while its databases may do something in real time, which no timer brings about."""
+        self._polls += 1
+        return self.session.databases.in_use and self._polls < _POLLS_MAX
 
     async def _run(self) -> None:
         try:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Unpack
 
-    from broker import Connection, PutResult
-    from broker.databases.database import Database
+    from broker import Connection, Database, PutResult
     from triggers.app.app import App
     from triggers.app.putting import PutOptions
     from triggers.serving.run import Run
