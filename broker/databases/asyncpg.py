@@ -70,7 +70,7 @@ class AsyncpgAdapter:
 
     async def commit(self, connection: Any) -> None:
         transaction = self._begun.pop(connection)
-        transaction._connection = tag = _Tag(transaction._connection)
+        tag = _tagged(transaction)
         await transaction.commit()
         if tag.last == "ROLLBACK":
             raise failures.rolled_back()
@@ -103,7 +103,18 @@ class AsyncpgAdapter:
             self._source.terminate()
 
 
-class _Tag:
+def watched(connection: Any) -> AnswerTag | None:
+    """Keep the answer to the COMMIT of the transaction that a connection is in, whoever sends it."""
+    transaction = connection._top_xact
+    return None if transaction is None else _tagged(transaction)
+
+
+def _tagged(transaction: Any) -> AnswerTag:
+    transaction._connection = tag = AnswerTag(transaction._connection)
+    return tag
+
+
+class AnswerTag:
     """A connection of a transaction of asyncpg's that keeps the last answer, which asyncpg does not look at."""
 
     def __init__(self, connection: Any) -> None:

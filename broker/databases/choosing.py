@@ -15,12 +15,12 @@ _ADAPTERS: Final = {
     "sqlite3": ("sqlite", "SQLiteAdapter"),
     "aiosqlite": ("aiosqlite", "AiosqliteAdapter"),
     "asyncpg": ("asyncpg", "AsyncpgAdapter"),
-    "psycopg": ("psycopg", "PsycopgAdapter"),
-    "psycopg_pool": ("psycopg", "PsycopgAdapter"),
-    "sqlalchemy": ("sqlalchemy", "SQLAlchemyAdapter"),
+    "psycopg": ("psycopg", "psycopg_adapter"),
+    "psycopg_pool": ("psycopg", "psycopg_adapter"),
+    "sqlalchemy": ("sqlalchemy", "sqlalchemy_adapter"),
     "django": ("django", "DjangoAdapter"),
 }
-"""The package that an object comes from, to the module of its adapter and the name of that."""
+"""The package that an object comes from, to the module of its adapter and what makes it."""
 
 _TAKEN: Final = (
     "a path or a function that opens a connection (sqlite3), a function that opens one (aiosqlite), a Pool or "

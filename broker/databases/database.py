@@ -135,6 +135,10 @@ def _opener_of(made: Any) -> str:
 
 
 async def _begun(source: Any) -> None:
-    """Begin a pool of asyncpg's that was made and not awaited; harmless for one that was."""
-    if isawaitable(source) and hasattr(source, "acquire"):
+    """Begin a pool that was made and not opened yet; harmless for one that was."""
+    if isawaitable(source) and hasattr(source, "acquire"):  # of asyncpg
         await source
+    elif hasattr(source, "getconn") and source.closed:  # of psycopg
+        opening = source.open()
+        if isawaitable(opening):
+            await opening

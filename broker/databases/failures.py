@@ -19,7 +19,7 @@ _UNDECIDED: Final = ("08", "57P", "40003", "58", "F0")
 _ENDED: Final = {
     "3B001": "the program has ended the transaction itself (COMMIT or ROLLBACK), and perhaps begun another",
     "25P01": "the program has ended the transaction itself (COMMIT or ROLLBACK)",
-    "25P02": "a statement has failed, and the program went on: PostgreSQL rolls such a transaction back",
+    "25P02": "a statement has failed, and the program went on: such a transaction can only be rolled back",
 }
 _READ_ONLY: Final = "25006"
 
@@ -107,6 +107,16 @@ def refusal(error: BaseException) -> CommitRefusedError:
 def rolled_back() -> CommitRefusedError:
     """Return the error for a COMMIT that was answered with ROLLBACK."""
     return _ended("the database has answered COMMIT with ROLLBACK: a statement of the transaction had failed")
+
+
+def ended_by_program() -> CommitRefusedError:
+    """Return the error for a transaction that is not there any more when it is to be committed."""
+    return _ended(_ENDED["25P01"])
+
+
+def swallowed() -> CommitRefusedError:
+    """Return the error for a transaction in which a statement has failed, and the program went on."""
+    return _ended(_ENDED["25P02"])
 
 
 def _ended(how: str) -> TransactionEndedError:

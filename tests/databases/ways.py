@@ -183,6 +183,207 @@ class AsyncpgConnection(AsyncpgPool):
         return lambda: asyncpg.connect(self.dsn)
 
 
+class PsycopgWay(PostgresWay):
+    needs = "psycopg"
+
+    async def sql(self, connection: Any, text: str) -> None:
+        connection.execute(text)
+
+    async def nested(self, connection: Any, text: str) -> None:
+        with connection.transaction(), connection.transaction():
+            connection.execute(text)
+
+    async def undo_nested(self, connection: Any) -> None:
+        """It is undone."""
+
+
+class PsycopgPool(PsycopgWay):
+    needs = "psycopg_pool"
+    places = 3
+
+    def source(self) -> Any:
+        import psycopg_pool
+
+        return lambda: psycopg_pool.ConnectionPool(self.dsn, min_size=1, max_size=3, open=False)
+
+
+class PsycopgConnection(PsycopgWay):
+    def source(self) -> Any:
+        import psycopg
+
+        return lambda: psycopg.connect(self.dsn, autocommit=True)
+
+
+class AsyncPsycopgPool(PostgresWay):
+    needs = "psycopg_pool"
+    places = 3
+
+    def source(self) -> Any:
+        import psycopg_pool
+
+        return lambda: psycopg_pool.AsyncConnectionPool(self.dsn, min_size=1, max_size=3, open=False)
+
+    async def sql(self, connection: Any, text: str) -> None:
+        await connection.execute(text)
+
+    async def nested(self, connection: Any, text: str) -> None:
+        async with connection.transaction(), connection.transaction():
+            await connection.execute(text)
+
+    async def undo_nested(self, connection: Any) -> None:
+        """It is undone."""
+
+
+class AsyncPsycopgConnection(AsyncPsycopgPool):
+    places = 1
+
+    def source(self) -> Any:
+        import psycopg
+
+        return lambda: psycopg.AsyncConnection.connect(self.dsn)
+
+
+class AlchemyWay(DatabaseWay):
+    """An engine of SQLAlchemy's, or sessions of it."""
+
+    needs = "sqlalchemy"
+    driver = "sqlite"
+    checks_foreign_keys = False
+
+    @property
+    def url(self) -> str:
+        if self.dialect == "sqlite":
+            return f"{self.driver}:///{self.file}"
+        assert self.postgres is not None
+        return f"{self.driver}://{OWNER}@/{OWNER}?host={self.postgres.folder}&port={self.postgres.port}"
+
+    def source(self) -> Any:
+        import sqlalchemy
+
+        return lambda: sqlalchemy.create_engine(self.url, **self.size)
+
+    @property
+    def size(self) -> dict[str, int]:
+        return {} if self.dialect == "sqlite" else {"pool_size": 3, "max_overflow": 0}
+
+    async def sql(self, connection: Any, text: str) -> None:
+        from sqlalchemy import text as clause
+
+        connection.execute(clause(text))
+
+    async def nested(self, connection: Any, text: str) -> None:
+        from sqlalchemy import text as clause
+
+        with connection.begin_nested():
+            connection.execute(clause(text))
+
+    async def undo_nested(self, connection: Any) -> None:
+        """It is undone."""
+
+
+class AlchemySession(AlchemyWay):
+    def source(self) -> Any:
+        import sqlalchemy
+        import sqlalchemy.orm
+
+        return lambda: sqlalchemy.orm.sessionmaker(sqlalchemy.create_engine(self.url, **self.size))
+
+
+class AlchemyPsycopg(AlchemyWay):
+    dialect: Dialect = "postgresql"
+    driver = "postgresql+psycopg"
+    places = 3
+    checks_foreign_keys = True
+    look = PostgresWay.look
+
+
+class AsyncAlchemy(AlchemyWay):
+    driver = "sqlite+aiosqlite"
+
+    def source(self) -> Any:
+        from sqlalchemy.ext.asyncio import create_async_engine
+
+        return lambda: create_async_engine(self.url, **self.size)
+
+    async def sql(self, connection: Any, text: str) -> None:
+        from sqlalchemy import text as clause
+
+        await connection.execute(clause(text))
+
+    async def nested(self, connection: Any, text: str) -> None:
+        from sqlalchemy import text as clause
+
+        async with connection.begin_nested():
+            await connection.execute(clause(text))
+
+
+class AsyncAlchemyAsyncpg(AsyncAlchemy):
+    dialect: Dialect = "postgresql"
+    driver = "postgresql+asyncpg"
+    places = 3
+    checks_foreign_keys = True
+    look = PostgresWay.look
+
+
+class AsyncAlchemySession(AsyncAlchemyAsyncpg):
+    def source(self) -> Any:
+        from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
+
+        return lambda: async_sessionmaker(create_async_engine(self.url, **self.size))
+
+
+class Django(DatabaseWay):
+    needs = "django"
+    alias = "default"
+    checks_foreign_keys = False
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(self.file)}
+
+    def source(self) -> Any:
+        self.configure()
+        return f"django:{self.alias}" if self.alias != "default" else "django"
+
+    def configure(self) -> None:
+        """Settings as those of a project; this test's database in them."""
+        from django.conf import settings
+        from django.db import connections
+
+        if not settings.configured:
+            settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}})
+        connections.settings = connections.configure_settings({**settings.DATABASES, self.alias: self.settings})
+        connections.close_all()
+        if hasattr(connections._connections, self.alias):
+            delattr(connections._connections, self.alias)
+
+    async def sql(self, connection: Any, text: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(text)
+
+    async def nested(self, connection: Any, text: str) -> None:
+        from django.db import transaction
+
+        with transaction.atomic(self.alias), connection.cursor() as cursor:
+            cursor.execute(text)
+
+    async def undo_nested(self, connection: Any) -> None:
+        """It is undone."""
+
+
+class DjangoPostgres(Django):
+    dialect: Dialect = "postgresql"
+    alias = "orders"
+    checks_foreign_keys = True
+    look = PostgresWay.look
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        assert self.postgres is not None
+        where = {"HOST": str(self.postgres.folder), "PORT": self.postgres.port}
+        return {"ENGINE": "django.db.backends.postgresql", "NAME": OWNER, "USER": OWNER, **where}
+
+
 WAYS: Final[dict[str, type[DatabaseWay]]] = {
     "sqlite3-path": SqlitePath,
     "sqlite3-function": SqliteFunction,
@@ -190,6 +391,18 @@ WAYS: Final[dict[str, type[DatabaseWay]]] = {
     "aiosqlite-connect": AiosqliteConnect,
     "asyncpg-pool": AsyncpgPool,
     "asyncpg-connection": AsyncpgConnection,
+    "psycopg-pool": PsycopgPool,
+    "psycopg-connection": PsycopgConnection,
+    "psycopg-async-pool": AsyncPsycopgPool,
+    "psycopg-async-connection": AsyncPsycopgConnection,
+    "sqlalchemy-sqlite": AlchemyWay,
+    "sqlalchemy-session-sqlite": AlchemySession,
+    "sqlalchemy-psycopg": AlchemyPsycopg,
+    "sqlalchemy-aiosqlite": AsyncAlchemy,
+    "sqlalchemy-asyncpg": AsyncAlchemyAsyncpg,
+    "sqlalchemy-session-asyncpg": AsyncAlchemySession,
+    "django-sqlite": Django,
+    "django-postgres": DjangoPostgres,
 }
 
 
