@@ -98,6 +98,13 @@ class LimitsConfig:
             Whole(KIB, 1 << 50), "Most message data in prepared units; what is staged beyond it fails.", "bytes"
         ),
     )
+    in_doubt_units: int = field(
+        default=10_000,
+        metadata=live(
+            Whole(1, 10_000_000),
+            "Most units of work that are prepared and wait for what a program's database decides; one more fails.",
+        ),
+    )
     prepared_age: float = field(
         default=86400.0,
         metadata=live(

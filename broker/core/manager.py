@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
+from uuid import UUID, uuid5
 
 from broker.core.calls import closing, damage, defining, expiring, postponing, settling
 from broker.core.calls.gets import choosing, dispatch, getting, granting
@@ -74,6 +75,7 @@ CHECKED = "CHECKED"
 """The attribute of the queue manager's definition that is 1 once users are checked: it came with the first user, and
 stays when the last one goes (security 1.3). No command knows it.
 """
+_DATA = UUID("5f2b7a0e-6f0c-4a55-9d0b-0a4f6d1c7e21")
 _NO_MSG_LOCKED = int(MQRC.NO_MSG_LOCKED)
 
 
@@ -114,6 +116,12 @@ class Manager:
         instance = int(definition.attributes.get(INSTANCE, 0))
         self.ids.belong_to(instance)
         self.keys.secret = instance.to_bytes(8, "big")
+
+    @property
+    def instance(self) -> str:
+        """The UUID of its data, of what it was created with."""
+        attributes = self.objects.definition.attributes
+        return str(uuid5(_DATA, f"{attributes['QMID']} {attributes.get(INSTANCE, 0)}"))
 
     @property
     def checked(self) -> bool:

@@ -8,6 +8,7 @@ the Port is a method, and `context` what all parts share. `shared_queues` says w
     jobs        calls that take more than one step, and what they wait for
     journal     when a message is durable, visible, acknowledged: the numbered rules; bodies in memory and on disk
     claims      consumers, prepared units and sinks
+    external    units of work that a program's own database decides
     handlers    trigger starts and deliveries
     admin       commands, the status, backups
     figures     the figures of all parts for Prometheus: their table, and a scrape of them

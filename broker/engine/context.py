@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from broker.core.queues.unit import Unit
     from broker.core.queues.waiters import Waiter
     from broker.engine.calls.call_order import CallOrder
+    from broker.engine.external.external_units import ExternalUnits
     from broker.engine.jobs.slices import Slices
     from broker.engine.journal.bodies import Bodies
     from broker.engine.journal.journal import Journal
@@ -53,7 +54,8 @@ class EngineContext:
     """
 
     __slots__ = (
-        "_ended_waits", "bodies", "clock", "core", "deliveries", "delivery_ends", "figures", "followers", "jobs",
+        "_ended_waits", "bodies", "clock", "core", "deliveries", "delivery_ends", "external", "figures", "followers",
+        "jobs",
         "journal", "loop", "mark_expiry", "member", "monitors", "outbox", "releases", "security_log", "sharing",
         "slices", "switch_offs",
     )  # fmt: skip
@@ -91,6 +93,17 @@ class EngineContext:
         if sharing is not None:
             self.member = sharing
         self._ended_waits: deque[tuple[Waiter, int]] = deque()  # gets that are to be told of it
+        self.external: ExternalUnits | None = None
+        if core.branches.external:
+            self.external_units()
+
+    def external_units(self) -> ExternalUnits:
+        """Units of work that a database of a program's own decides: nothing of it is there before the first."""
+        if self.external is None:
+            from broker.engine.external.external_units import ExternalUnits
+
+            self.external = ExternalUnits(self)
+        return self.external
 
     def moment(self) -> Moment:
         """The time now, by both clocks."""

@@ -32,6 +32,7 @@ from broker.engine.calls.unit_of_work import UnitOfWork
 from broker.engine.claims.claim_calls import ClaimCalls
 from broker.engine.claims.sink_calls import SinkCalls
 from broker.engine.context import WAITS_AT_ONCE
+from broker.engine.external.external_calls import ExternalCalls
 from broker.engine.figures.call_counts import counted
 from broker.engine.handlers.delivery_calls import DeliveryCalls
 from broker.engine.handlers.leases import Leases
@@ -65,7 +66,7 @@ _FIGURES_BYTES = 1024  # of a queue, in a status
 
 
 @counted
-class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
+class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, ExternalCalls, SinkCalls, Port):
     """One connection to the queue manager."""
 
     def __init__(self, manager: QueueManager, appl_name: str, user: str, channel: str, room: Room = BOUNDLESS) -> None:
@@ -88,6 +89,10 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
     @property
     def q_mgr_name(self) -> str:
         return self.core.name
+
+    @property
+    def q_mgr_instance(self) -> str:
+        return self.core.instance
 
     @property
     def frame_bytes(self) -> int:

@@ -113,6 +113,8 @@ def _leaving(conversation: Conversation, reason: MQRC) -> Work:
     conversation.context.monitors.leave(conversation, reason)
     conversation.leases.give_back_all()
     yield from conversation.context.deliveries.leaving(conversation, reason)
+    if conversation.context.external is not None:
+        conversation.context.external.leaving(conversation, reason)
     conversation.manager.conversations.forget(conversation)
     conversation.tell_expelled = None
     if conversation.proof is not None:

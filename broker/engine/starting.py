@@ -55,6 +55,7 @@ def limit(core: Manager, limits: LimitsConfig) -> None:
     """Let the core hold as much as the limits say. What it holds already stays."""
     core.unit_bytes_max = limits.unit_of_work_bytes
     core.sinks.bytes_max = limits.prepared_bytes
+    core.branches.maximum = limits.in_doubt_units
     core.keys.maximum = limits.keys
 
 

@@ -14,6 +14,7 @@ from broker.interface.claims.claim_calls import Claims
 from broker.interface.claims.consumer import Consumer
 from broker.interface.claims.sinks import Sink, Sinks
 from broker.interface.data import prepared
+from broker.interface.external.external_units import ExternalUnitCalls
 from broker.interface.handlers.deliveries import Deliveries
 from broker.interface.handlers.starts import TriggerStarts
 from broker.interface.message import PutResult, known_reason
@@ -54,7 +55,7 @@ _PUT_SYNCPOINT: Final = MQPMO.SYNCPOINT.value
 _GET_SYNCPOINT: Final = (MQGMO.SYNCPOINT | MQGMO.SYNCPOINT_IF_PERSISTENT).value
 
 
-class Connection(StatusQuestions):
+class Connection(StatusQuestions, ExternalUnitCalls):
     """A connection: `async with manager.connect()` or `async with broker.connect(url)`, or either of them awaited, and
     `close`, in any tasks of one event loop.
 

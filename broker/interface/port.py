@@ -12,6 +12,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from broker.interface.claims.claim_port import ClaimPort
+from broker.interface.external.external_port import ExternalPort
 from broker.interface.handlers.delivery_port import DeliveryPort
 from broker.mqi.delivery_fields import NO_EXTRAS, PutExtras
 from broker.mqi.errors import MQError
@@ -130,7 +131,7 @@ GET_MANY_MAX: Final = 256
 """The most messages of one `Port.put_many`, and of one answer to `Port.get_many`."""
 
 
-class Port(ClaimPort, DeliveryPort):
+class Port(ClaimPort, DeliveryPort, ExternalPort):
     """The calls of one connection (Hconn). Each method makes its call at once; errors arrive in the answer, as
     MQError: those that its docstring names, and besides OPTIONS_ERROR (2046), the error of a structure that is given
     (MD_ERROR 2026, OD_ERROR 2044, PMO_ERROR 2173, GMO_ERROR 2186), HOBJ_ERROR (2019), HCONN_ERROR (2018) after the
@@ -143,6 +144,11 @@ class Port(ClaimPort, DeliveryPort):
     @property
     def q_mgr_name(self) -> str:
         """The name of the queue manager."""
+        raise NotImplementedError
+
+    @property
+    def q_mgr_instance(self) -> str:
+        """The UUID of the queue manager's data; "" where it is too old to tell."""
         raise NotImplementedError
 
     @property

@@ -80,7 +80,7 @@ class Deliveries:
         service.workers[worker] = service.workers.get(worker, 0) + 1
         self._last_service += 1
         worker.services[self._last_service] = service
-        return self._last_service, service.put_in_order()
+        return self._last_service, service.put_in_order(self._manager.branches)
 
     def counts_of(self, q_name: str, handler: str) -> HandlerCounts:
         """The counts of a queue under a handler, whether anybody serves it or not."""
@@ -117,9 +117,9 @@ class Deliveries:
         return self._services.get(queue)
 
     def _forget_idle(self, service: Service) -> None:
-        if not service.workers and not service.in_flight:
+        if not service.workers and not service.in_flight and self._services.get(service.queue) is service:
             service.queue.shelf.views.pop((VIEW,), None)
-            self._services.pop(service.queue, None)
+            del self._services[service.queue]
 
     # What they take
 
@@ -317,7 +317,8 @@ class Deliveries:
             service.drop_worker(worker)
             self._forget_idle(service)
         if crashed:
-            return ending.crash(self._manager, left, moment)
+            suspected = self._manager.branches.suspects_of(hconn)
+            return ending.crash(self._manager, left, moment, suspected=suspected)
         return [ending.give_back(self._manager, delivery) for delivery in left]
 
     def over(self, delivery: Delivery) -> None:
@@ -334,6 +335,24 @@ class Deliveries:
         if service.order is not None and delivery.order_value is not None:
             service.order.free(delivery.order_value)
         self._forget_idle(service)
+
+    def set_apart(self, delivery: Delivery) -> None:
+        """A delivery is prepared: it is in nobody's hands, and counts in no `total`. Its key is held on, and until
+        its worker has decided it nothing is given to that which may not run beside it.
+        """
+        delivery.service.in_flight.pop(delivery.id, None)
+        delivery.worker.deliveries.pop(delivery.id, None)
+        self._forget_idle(delivery.service)
+
+    def let_go(self, delivery: Delivery) -> None:
+        """The worker of a prepared delivery will not decide it any more."""
+        service, worker = delivery.service, delivery.worker
+        worker.quarantined -= delivery.quarantined
+        if service.exclusive is delivery:
+            service.exclusive = None
+        if worker.exclusive is delivery:
+            worker.exclusive = None
+        delivery.worker = DeliveryWorker(worker.hconn)  # which nobody gives anything
 
     def load_marked(self, marked: Sequence[tuple[Entry, bool]], now: float) -> Rows:
         """Load messages that handlers in this process had when the queue manager ended uncleanly, each with True if it

@@ -56,7 +56,7 @@ def end(
     counts.ran.add(settlement.ran)
     outcome = settlement.outcome
     if outcome == Outcome.DONE:
-        return _done(manager, delivery, settlement, moment, rows)
+        return done(manager, delivery, settlement, moment, rows)
     if outcome == Outcome.RETURNED:
         return _returned(delivery)
     ending = Ending(delivery)
@@ -107,40 +107,46 @@ def bury(manager: Manager, delivery: Delivery, moment: Moment) -> Ending:
     return ending
 
 
-def crash(manager: Manager, deliveries: Sequence[Delivery], moment: Moment) -> list[Ending]:
+def crash(manager: Manager, deliveries: Sequence[Delivery], moment: Moment, *, suspected: bool = False) -> list[Ending]:
     """A worker has gone with these in flight (handlers rule 1.4). All are quarantined; charged are those that were it
-    before, or all, if none was; the others go back. Only a crash while alone can make a dead letter.
+    before, or all, if none was; the others go back. `suspected`: it had one more that was, which is prepared.
     """
     quarantined = [delivery for delivery in deliveries if delivery.quarantined]
-    charged = set(map(id, quarantined or deliveries))
-    endings = []
-    for delivery in deliveries:
-        counts, service = delivery.service.counts, delivery.service
-        counts.running -= len(delivery.entries)
-        ending = Ending(delivery)
-        if id(delivery) not in charged:
-            for entry in delivery.entries:
-                quarantine(entry)
-            put_back(ending, delivery.unit, delivery.entries, Became.RETURNED)
-        else:
-            counts.crashed += len(delivery.entries)
-            attempts = backoff.attempts(service.options, service.queue)
-            over = False
-            for entry in delivery.entries:
-                entry.backout_count += 1
-                record = failed(delivery, entry, "crashed", NO_FAILURE, moment)
-                record.quarantined = True
-                record.crashes += 1
-                record.error = "the worker went while it handled the message"
-                used_up = attempts is not None and entry.backout_count >= attempts
-                over = over or used_up or record.crashes >= service.options.crashes
-            exclusive = service.exclusive is delivery
-            if not (over and exclusive):
-                back_off(delivery.entries, service.options, moment)
-            lost = delivery.entries if over and exclusive else []
-            part(manager, ending, [] if lost else delivery.entries, lost, moment)
-        endings.append(ending)
-    return endings
+    charged = set(map(id, quarantined or ([] if suspected else deliveries)))
+    return [
+        lost(manager, each, moment, charged=id(each) in charged, alone=each.service.exclusive is each)
+        for each in deliveries
+    ]
+
+
+def lost(manager: Manager, delivery: Delivery, moment: Moment, *, charged: bool, alone: bool) -> Ending:
+    """The worker of a delivery has gone: its messages are quarantined, and charged or not. Only where it was `alone`
+    can they be given up.
+    """
+    counts, service = delivery.service.counts, delivery.service
+    counts.running -= len(delivery.entries)
+    ending = Ending(delivery)
+    if not charged:
+        for entry in delivery.entries:
+            quarantine(entry)
+        put_back(ending, delivery.unit, delivery.entries, Became.RETURNED)
+        return ending
+    counts.crashed += len(delivery.entries)
+    attempts = backoff.attempts(service.options, service.queue)
+    over = False
+    for entry in delivery.entries:
+        entry.backout_count += 1
+        record = failed(delivery, entry, "crashed", NO_FAILURE, moment)
+        record.quarantined = True
+        record.crashes += 1
+        record.error = "the worker went while it handled the message"
+        used_up = attempts is not None and entry.backout_count >= attempts
+        over = over or used_up or record.crashes >= service.options.crashes
+    if not (over and alone):
+        back_off(delivery.entries, service.options, moment)
+    dead = delivery.entries if over and alone else []
+    part(manager, ending, [] if dead else delivery.entries, dead, moment)
+    return ending
 
 
 def charge_marked(marked: Sequence[tuple[Entry, bool]], now: float) -> Rows:
@@ -238,21 +244,15 @@ def _count(delivery: Delivery, step: Step, *, undone: bool) -> None:
 # The steps
 
 
-def _done(manager: Manager, delivery: Delivery, settlement: Settlement, moment: Moment, rows: Rows | None) -> Ending:
+def done(
+    manager: Manager, delivery: Delivery, settlement: Settlement, moment: Moment, rows: Rows | None = None
+) -> Ending:
     """The handler has returned: commit, but for the messages of a batch that failed alone."""
     ending = Ending(delivery, answer=Settled(delivery.id, Became.GONE))
     unit, entries = delivery.unit, delivery.entries
     if settlement.failed:
-        pieces = delivery.pieces()
-        failing: list[Entry] = []
-        for place, failure in settlement.failed:
-            for entry in pieces[place] if 0 <= place < len(pieces) else ():
-                if entry in unit.gets and entry not in failing:
-                    failing.append(entry)
-                    entry.backout_count += 1
-                    failed(delivery, entry, "failed", failure, moment)
+        failing = charge_failing(delivery, settlement, moment)
         entries = [entry for entry in entries if entry not in failing]
-        delivery.service.counts.failed += len(failing)
         apart = Unit()
         for entry in failing:
             unit.pass_on(entry, apart)
@@ -266,6 +266,20 @@ def _done(manager: Manager, delivery: Delivery, settlement: Settlement, moment: 
     ending.steps.append(Step(Fate.COMMITTED, unit, rows, entries))
     delivery.pending = len(ending.steps)
     return ending
+
+
+def charge_failing(delivery: Delivery, settlement: Settlement, moment: Moment) -> list[Entry]:
+    """Charge the messages of a batch that failed alone; return them."""
+    pieces = delivery.pieces()
+    failing: list[Entry] = []
+    for place, failure in settlement.failed:
+        for entry in pieces[place] if 0 <= place < len(pieces) else ():
+            if entry in delivery.unit.gets and entry not in failing:
+                failing.append(entry)
+                entry.backout_count += 1
+                failed(delivery, entry, "failed", failure, moment)
+    delivery.service.counts.failed += len(failing)
+    return failing
 
 
 def _returned(delivery: Delivery) -> Ending:

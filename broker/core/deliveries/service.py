@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from broker.core.deliveries.counts import HandlerCounts
     from broker.core.deliveries.delivery import Delivery, DeliveryWorker
+    from broker.core.prepared.branches import PreparedBranches
     from broker.core.queues.queue import LocalQueue
     from broker.mqi.delivery_fields import ServiceOptions
 
@@ -63,17 +64,24 @@ class Service:
         """
         return len(self.queue.shelf.available) if self.queue.shared else self.queue.pending_starts
 
-    def put_in_order(self) -> Iterator[None]:
-        """Make the order by key that the options want. The messages that are there are looked at in steps."""
+    def put_in_order(self, branches: PreparedBranches) -> Iterator[None]:
+        """Make the order by key that the options want. The messages that are there are looked at in steps. Deliveries
+        that end with prepared branches hold their keys.
+        """
         by = self.options.order_by
         if self.queue.shared or (self.order is not None and self.order.by == by):
             return  # of a shared queue each page is put in order
         shelf = self.queue.shelf
         self.order = None
         shelf.views.pop((VIEW,), None)
+        prepared = branches.deliveries_of(self.queue)
+        for held in prepared:
+            held.order_value = value_of(held.entries[0], by) if by else None
         if not by:
             return
         order = shelf.views[VIEW,] = Order(by)
+        for held in prepared:
+            order.hold(held.order_value)
         for delivery in self.in_flight.values():
             delivery.order_value = value_of(delivery.entries[0], by)
             order.hold(delivery.order_value)
@@ -86,6 +94,12 @@ class Service:
             if not count % _INDEXED_A_STEP:
                 yield
         self.order = order
+
+    def free(self, value: object) -> None:
+        """A delivery with this value of the order by key is over, be it while the order is made."""
+        order = self.order if self.order is not None else self.queue.shelf.views.get((VIEW,))
+        if isinstance(order, Order) and value is not None:
+            order.free(value)
 
     def drop_worker(self, worker: DeliveryWorker) -> list[WaitingTaker]:
         """A worker does not serve the queue any more: return its takers, which wait no more."""

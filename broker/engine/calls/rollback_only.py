@@ -20,7 +20,7 @@ class RollbackOnly:
     """The cause, if there is one, for which the unit of work of a connection can only be backed out."""
 
     def __init__(self) -> None:
-        self._cause: MQError | None = None
+        self.cause: MQError | None = None
 
     def put_failed(self, options: PutMessageOptions, error: MQError) -> None:
         """A put with these options has failed, which counts where nobody waits for it."""
@@ -33,9 +33,9 @@ class RollbackOnly:
         self._fail(f"the outcome of a call in it is unknown: {why}")
 
     def _fail(self, why: str) -> None:
-        self._cause = self._cause or MQError(MQRC.BACKED_OUT, why, MQCC.WARNING)
+        self.cause = self.cause or MQError(MQRC.BACKED_OUT, why, MQCC.WARNING)
 
     def end(self) -> MQError | None:
         """The unit of work ends: what its commit must answer when it can only be backed out."""
-        cause, self._cause = self._cause, None
+        cause, self.cause = self.cause, None
         return cause

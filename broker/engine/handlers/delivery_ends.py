@@ -42,11 +42,11 @@ class DeliveryEnds:
         self._context = context
         self._core = context.core
         self._hand_out = context.deliveries.run
-        self._conversations: dict[int, Conversation] = {}  # of deliveries whose handlers have used theirs
+        self.conversations: dict[int, Conversation] = {}  # of deliveries whose handlers have used theirs
 
     def connected(self, delivery: Delivery, conversation: Conversation) -> None:
         """A handler uses the connection of its delivery."""
-        self._conversations[delivery.id] = conversation
+        self.conversations[delivery.id] = conversation
 
     def settle(self, conversation: Conversation, call: Call[list[Settled]], settlements: Sequence[Settlement]) -> None:
         """End deliveries of a connection; answer when all of them have ended."""
@@ -71,7 +71,7 @@ class DeliveryEnds:
             elif (
                 settlement.outcome == Outcome.DONE
                 and not settlement.failed
-                and delivery.id not in self._conversations
+                and delivery.id not in self.conversations
                 and not delivery.unit.reports
             ):
                 own = delivery.unit.shared is None
@@ -80,7 +80,7 @@ class DeliveryEnds:
                 ending = self._ending(make, delivery, delivery.entries, moment, settlement.outcome)
                 if ending.steps[0].fate is Fate.DELAYED:
                     del rows.removals[before:]
-                    self._carry_out(ending, then)
+                    self.carry_out(ending, then)
                 else:
                     (private if own else shared).append((ending, then))
             else:
@@ -99,7 +99,7 @@ class DeliveryEnds:
             moment = self._context.moment()
             for ending, then in ends:
                 try:
-                    self._written(ending, ending.steps[0], then, error, moment)
+                    self.written(ending, ending.steps[0], then, error, moment)
                 except Exception as wrong:
                     mistake(wrong, "the end of a delivery")
             self._context.perform()
@@ -120,9 +120,9 @@ class DeliveryEnds:
         self._context.member.deliveries.commit([ending for ending, _ in ends], ended)
 
     def _settle_one(self, delivery: Delivery, settlement: Settlement, then: Then) -> None:
-        conversation = self._conversations.pop(delivery.id, None)
+        conversation = self.conversations.pop(delivery.id, None)
         if conversation is None or conversation.broken:
-            self._prepared(delivery, settlement, then)
+            self.end_when_read(delivery, settlement, then)
             return
 
         def make(_: Call[int]) -> None:
@@ -132,53 +132,53 @@ class DeliveryEnds:
             if cause is not None and settlement.outcome == Outcome.DONE:
                 failure = Failure("MQError", f"{cause}")
                 ended = settlement._replace(outcome=Outcome.FAILED, failure=failure, failed=())
-            self._prepared(delivery, ended, then)
+            self.end_when_read(delivery, ended, then)
             conversation.break_(MQRC.HCONN_ERROR)
 
         conversation.call_order.in_order(ReceivingCall[int](), make)
 
-    def _prepared(self, delivery: Delivery, settlement: Settlement, then: Then) -> None:
+    def end_when_read(self, delivery: Delivery, settlement: Settlement, then: Then) -> None:
         """Have the bodies in memory that the end needs, then end."""
         if settlement.outcome == Outcome.RETURNED or (
             settlement.outcome == Outcome.DONE and not settlement.failed and not delivery.unit.reports
         ):
-            self._end(delivery, settlement, then)
+            self.end(delivery, settlement, then)
         else:
-            self._with_bodies(delivery.entries, partial(self._end, delivery, settlement, then))
+            self.with_bodies(delivery.entries, partial(self.end, delivery, settlement, then))
 
-    def _end(self, delivery: Delivery, settlement: Settlement, then: Then) -> None:
+    def end(self, delivery: Delivery, settlement: Settlement, then: Then) -> None:
         make = partial(self._core.deliveries.settle, delivery, settlement)
         moment = self._context.moment()
-        self._carry_out(self._ending(make, delivery, delivery.entries, moment, settlement.outcome), then)
+        self.carry_out(self._ending(make, delivery, delivery.entries, moment, settlement.outcome), then)
 
     def give_back(self, delivery: Delivery) -> None:
         """End a delivery that reaches nobody: its messages go back, uncharged."""
-        self._carry_out(self._core.deliveries.give_back(delivery), _unheard)
+        self.carry_out(self._core.deliveries.give_back(delivery), unheard)
 
     def bury(self, delivery: Delivery) -> None:
         """Put the messages of a delivery, which have failed too often, to the dead-letter queue."""
-        self._with_bodies(delivery.entries, partial(self._bury, delivery))
+        self.with_bodies(delivery.entries, partial(self._bury, delivery))
 
     def _bury(self, delivery: Delivery) -> None:
         make = partial(self._core.deliveries.bury, delivery)
-        self._carry_out(self._ending(make, delivery, delivery.entries, self._context.moment()), _unheard)
+        self.carry_out(self._ending(make, delivery, delivery.entries, self._context.moment()), unheard)
 
     def bury_again(self, entry: Entry) -> None:
         """Try again to put a dead letter that was held to the dead-letter queue."""
-        self._with_bodies([entry], partial(self._bury_again, entry))
+        self.with_bodies([entry], partial(self._bury_again, entry))
 
     def _bury_again(self, entry: Entry) -> None:
         if not self._core.deliveries.may_be_buried(entry):
             return
         make = partial(self._core.deliveries.bury_again, entry)
-        self._carry_out(self._ending(make, None, [entry], self._context.moment()), _unheard)
+        self.carry_out(self._ending(make, None, [entry], self._context.moment()), unheard)
 
     def leaving(self, conversation: Conversation, *, crashed: bool) -> Work:
         """End all that a connection, which ends, has in flight."""
         for ending in self._ends_of(conversation, crashed=crashed):
             assert ending.delivery is not None
-            own = self._conversations.pop(ending.delivery.id, None)
-            self._carry_out(ending, _unheard)
+            own = self.conversations.pop(ending.delivery.id, None)
+            self.carry_out(ending, unheard)
             if own is not None:
                 own.break_(MQRC.HCONN_ERROR)
             yield
@@ -208,7 +208,7 @@ class DeliveryEnds:
             mistake(error, "the end of a delivery")
             return self._core.deliveries.salvage(delivery, entries, moment, outcome)
 
-    def _with_bodies(self, entries: Sequence[Entry], then: Callable[[], None]) -> None:
+    def with_bodies(self, entries: Sequence[Entry], then: Callable[[], None]) -> None:
         """Go on when the bodies of these messages are in memory, or cannot be."""
         unread = [entry for entry in entries if entry.data is None]
 
@@ -221,7 +221,7 @@ class DeliveryEnds:
         else:
             then()
 
-    def _carry_out(self, ending: Ending, then: Then) -> None:
+    def carry_out(self, ending: Ending, then: Then) -> None:
         """Make the steps of an end durable, and settle each."""
         if any(step.shared for step in ending.steps):
             self._context.member.deliveries.end(ending, partial(self._step_ended, ending, then))
@@ -235,13 +235,13 @@ class DeliveryEnds:
 
     def _step_written(self, ending: Ending, step: Step, then: Then, error: Exception | None) -> None:
         try:
-            self._written(ending, step, then, error, self._context.moment())
+            self.written(ending, step, then, error, self._context.moment())
             self._context.perform()
         except Exception as wrong:
             mistake(wrong, "the end of a delivery")
         self._hand_out()
 
-    def _written(self, ending: Ending, step: Step, then: Then, error: Exception | None, moment: Moment) -> None:
+    def written(self, ending: Ending, step: Step, then: Then, error: Exception | None, moment: Moment) -> None:
         """A step is durable, or could not be: it takes effect. What comes of that is the caller's to perform."""
         if error is not None and not isinstance(error, StoreFullError):
             return  # the queue manager ends: nothing definite is answered
@@ -273,5 +273,5 @@ class DeliveryEnds:
         self._hand_out()
 
 
-def _unheard(_: Settled) -> None:
+def unheard(_: Settled) -> None:
     """Nobody asked for this end."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from broker.interface.answers import Opened
 from broker.interface.message import Message
@@ -16,6 +16,7 @@ from broker.interface.port import answer
 from broker.mqi.delivery_fields import FAILURES_MAX, NO_FAILURE, SETTLE_MAX, check_feedback
 from broker.mqi.errors import MQError
 from broker.mqi.layouts.layouts import MQTMC2
+from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from broker.interface.handlers.delivery_connection import DeliveryConnection
     from broker.interface.port import Port
     from broker.mqi.delivery_fields import ServiceOptions, Settled, Settlement
+    from broker.mqi.external_units import PreparedDelivery
+
+
+_ENDED: Final = (0, int(MQRC.HOBJ_ERROR), int(MQRC.BACKED_OUT), int(MQRC.UNEXPECTED_ERROR))
 
 
 @dataclass(slots=True, frozen=True)
@@ -125,6 +130,29 @@ class Deliveries:
             for call in calls:
                 call.withdraw()
         return settled
+
+    async def prepare(self, database: bytes, prepared: Sequence[PreparedDelivery], name: str = "") -> list[int]:
+        """Prepare deliveries that end DONE, each with all that was put and got through its own connection before: they
+        are durable then, and have no effect before the database has decided (`Connection.decide`). Return for each 0 or
+        a reason. HOBJ_ERROR (2019): it is not in this connection's hands. BACKED_OUT (2003): it has ended otherwise,
+        as a settlement would have. With any other it is to be settled still, as for `Connection.prepare`.
+        """
+        from broker.mqi.external_units import UNITS_MAX
+
+        for each in prepared if self._connections else ():
+            connection = self._connections.get(each.settlement.id)
+            if connection is not None:
+                connection.delivery_ends()
+        kept = [each._replace(settlement=_kept(each.settlement)) for each in prepared]
+        calls = [
+            self._port.prepare_deliveries(database, name, kept[at : at + UNITS_MAX])
+            for at in range(0, len(kept), UNITS_MAX)
+        ]
+        answers = [reason for call in calls for reason in await answer(call)]
+        for each, reason in zip(kept, answers, strict=True):
+            if reason in _ENDED:
+                self._connections.pop(each.settlement.id, None)
+        return answers
 
     async def connect(self, delivery: Delivered, appl_name: str = "") -> Connection:
         """The connection whose unit of work is that of the delivery, made when it is first asked for and ended with the

@@ -43,7 +43,7 @@ class OutcomePendingError(Exception):
     """There is no decision to be had now."""
 
 
-class Doubt:
+class UnknownOutcome:
     """A unit whose outcome is to be learned. `unit` is to be settled by it; None: it has been, as backed out, and
     nobody has tried to commit it.
     """
@@ -64,13 +64,13 @@ class Outcomes:
     def __init__(self, member: GroupMember) -> None:
         self._member = member
         self._database = member.database
-        self.doubts: dict[UUID, Doubt] = {}
+        self.doubts: dict[UUID, UnknownOutcome] = {}
         self._over: dict[UUID, None] = {}
         self._missing: set[UUID] = set()
         self.busy: set[UUID] = set()  # whose ends are under way: who ends them sees to their rows
         self._news = anyio.Event()
 
-    def enter(self, id: UUID, doubt: Doubt) -> None:
+    def enter(self, id: UUID, doubt: UnknownOutcome) -> None:
         """The outcome of a unit is to be learned when that can be."""
         self.doubts[id] = doubt
         logger.warning(
@@ -85,7 +85,7 @@ class Outcomes:
         """An administrator has decided about a prepared branch. What the database says is told when it can be
         learned.
         """
-        self.doubts[id] = Doubt(resolved=committed)
+        self.doubts[id] = UnknownOutcome(resolved=committed)
         self._news.set()
 
     def over(self, id: UUID) -> None:
@@ -148,7 +148,7 @@ class Outcomes:
         """
         for id, branch in self._member.core.branches.by_id.items():
             if branch.unit.state == IN_DOUBT:
-                self.doubts.setdefault(id, Doubt(branch.unit, branch))
+                self.doubts.setdefault(id, UnknownOutcome(branch.unit, branch))
         async with self._database.look() as session:
             rows = await session.fetch(
                 "SELECT id FROM unit_of_work WHERE member = $1 AND epoch < $2",
@@ -157,7 +157,7 @@ class Outcomes:
             )
         for row in rows:
             if row["id"] not in self._over and row["id"] not in self.busy:
-                self.doubts.setdefault(row["id"], Doubt())
+                self.doubts.setdefault(row["id"], UnknownOutcome())
         await self.learn_all()
 
     # Life

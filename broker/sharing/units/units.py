@@ -14,7 +14,7 @@ from broker.mqi.reasons import MQCC, MQRC
 from broker.sharing.database.errors import OutcomeUnknownError
 from broker.sharing.puts.writing import QueueFullError, write_puts
 from broker.sharing.units.mixed import Mixed, written
-from broker.sharing.units.outcomes import Doubt, OutcomePendingError, Outcomes
+from broker.sharing.units.outcomes import OutcomePendingError, Outcomes, UnknownOutcome
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class Units:
             self._member.context.settle(unit, committed=False)
             return MQError(MQRC.CF_NOT_AVAILABLE, f"the outcome of this call is unknown: {error}")
         branches.doubt(unit)
-        self.outcomes.enter(id, Doubt(unit, branch))
+        self.outcomes.enter(id, UnknownOutcome(unit, branch))
         return MQError(
             MQRC.OUTCOME_PENDING,
             f"the database of the group was lost while unit of work {id} was committed: {error}; it is committed or "
@@ -238,7 +238,7 @@ class Units:
         try:
             await self.outcomes.learn(id, never=True)
         except OutcomePendingError:
-            self.outcomes.enter(id, Doubt())
+            self.outcomes.enter(id, UnknownOutcome())
             return False
         self.outcomes.over(id)
         return True

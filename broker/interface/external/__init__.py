@@ -1,0 +1,1 @@
+"""Units of work that a database of the program's own decides."""
