@@ -13,7 +13,7 @@ import asyncio
 import logging
 import secrets
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from broker.mqi import MQRC, Became, MQError, Outcome, Settled, Settlement
 from broker.transactions import (
@@ -42,7 +42,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CLEAN_UP = 5.0
+_HELD: Final = (MQRC.OBJECT_IN_USE, MQRC.SYNCPOINT_LIMIT_REACHED, MQRC.OPTION_NOT_VALID_FOR_TYPE)
+"""The reasons of a PREPARE that is refused, and leaves the delivery in the hands of its worker."""
+
+LIMIT_WAIT: Final = 5.0
+"""Seconds until a message comes again for which there is no room among the units in doubt."""
+
+CLEAN_UP: Final = 5.0
 """Seconds for which a settlement waits for its ROLLBACK, and a stop for a COMMIT that hangs."""
 
 
@@ -208,6 +214,12 @@ class TransactionRun(Run):
         in a resolver's hands.
         """
         self.error = error
+        if error.reason in _HELD:
+            self.unit = b""
+            again = error.reason == MQRC.SYNCPOINT_LIMIT_REACHED
+            later = partial(Settlement, self.delivered.id, Outcome.LATER.value, ran=self._ran())
+            self._settle(later(seconds=LIMIT_WAIT) if again else self._judged(error))
+            return
         if error.reason == MQRC.OUTCOME_PENDING:
             logger.warning("%s: handler=%s", error, self.server.handler.name, extra={"event": "unit_in_doubt"})
         self._report(None)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from broker.transactions import PreparedDelivery
 
-PREPARE_MAX: Final = 500
+PREPARE_MAX: Final = 1000
 """The number of preparations that a call has at most."""
 
 
