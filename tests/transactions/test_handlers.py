@@ -63,7 +63,7 @@ async def test_d4_1_the_last_failure_and_a_reject_make_dead_letters_and_no_rows(
         await shop.app.put("ORDERS", "2")
 
         async def dead() -> bool:
-            return len(await shop.bodies("ORDERS.DEAD")) == 2
+            return await shop.depth("ORDERS.DEAD") == 2
 
         await shop.until(dead)
         assert (shop.books.orders(), shop.books.markers(), await shop.invoices()) == ([], [], [])
@@ -147,7 +147,7 @@ async def test_d4_2_the_last_refusal_makes_a_dead_letter(shop: OrderShop, monkey
         await shop.app.put("ORDERS", "1")
 
         async def dead() -> bool:
-            return len(await shop.bodies("ORDERS.DEAD")) == 1
+            return await shop.depth("ORDERS.DEAD") == 1
 
         await shop.until(dead)
         assert (shop.books.orders(), shop.books.markers(), await shop.invoices()) == ([], [], [])
