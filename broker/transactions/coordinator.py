@@ -62,6 +62,7 @@ class Coordinator:
         self.decisions = DecisionSender(opened.id, opened.label, self._decided)
         self.reached: Callable[[TransactionStep], Awaitable[None]] | None = None
         self.resolver: Resolver | None = None
+        self._cleaning = False
         self._connect = connect
 
     @property
@@ -76,8 +77,9 @@ class Coordinator:
 
     @property
     def busy(self) -> bool:
-        """True if the database is asked, or the queue manager is told, at this moment."""
-        return self.decisions.busy or (self.resolver is not None and self.resolver.asks > 0)
+        """True if the database is asked, or cleaned, or the queue manager is told, at this moment."""
+        asks = self.resolver is not None and self.resolver.asks > 0
+        return asks or self.decisions.busy or self.markers.deleting or self._cleaning
 
     # For transactions
 
@@ -124,11 +126,14 @@ class Coordinator:
 
     async def _clean(self, connection: Connection) -> None:
         while True:
+            self._cleaning = True
             try:
                 if count := await clean(self.opened, connection, self.clock):
                     logger.info("markers deleted: count=%d database=%s", count, self.label)
             except ProgramDatabaseError as error:
                 logger.warning("markers of %s are not deleted: %s", self.label, error)
+            finally:
+                self._cleaning = False
             await self.clock.sleep(CLEAN_EVERY)
 
     async def close(self) -> None:

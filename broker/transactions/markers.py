@@ -44,6 +44,11 @@ class DecidedMarkers:
         self._timer: Timer | None = None
         self._deleting: asyncio.Task[None] | None = None
 
+    @property
+    def deleting(self) -> bool:
+        """True if some are being deleted."""
+        return self._deleting is not None
+
     def add(self, unit: bytes) -> None:
         """Delete the marker of this unit, soon."""
         self._units.append(unit)

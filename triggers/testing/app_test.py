@@ -248,7 +248,8 @@ class AppTest:
     async def kill_worker(self, after: str | None = None) -> None:
         """The process of the worker dies, with what it has in its hands; another is started in its place.
 
-        With `after` it works on until the next transaction with a database has made that step, and dies there: "begin",
+        With `after` it works on until the next transaction with a database has made that step, and dies there; time is
+        advanced where all messages are delayed. The steps: "begin",
         "work" (the handler has returned), "mark", "prepare", "commit" (in the database), "decide". Raises
         NoProgressError where none comes to it.
         """
@@ -275,6 +276,10 @@ class AppTest:
         stopped, since = self._worker.stop_behind(step), time.monotonic()
         while not stopped.is_set():
             await settle(QUIET_TURNS)
+            rests = not self._worker.runs and not self._worker.unsettled and not self._resolving()
+            if rests and self._delayed() and (due := self.clock.next_timer) is not None:
+                await self.clock.advance(due)
+                since = time.monotonic()
             if time.monotonic() - since >= self.patience:
                 raise no_progress(self._worker.runs, self.patience)
             await asyncio.sleep(_POLL)
@@ -323,8 +328,13 @@ class AppTest:
         self._bound = bound.set({**bound.get({}), self.app: self._client.session})
 
     async def _start_worker(self) -> None:
+        """Start a worker, and let it look for what the one before has left."""
         self._worker = AppProgram(self.app, self._harness, self._log, self._stand_ins, handlers=True)
         await self._worker.begun()
+        await settle(QUIET_TURNS)
+        while self._resolving():
+            await asyncio.sleep(_POLL)
+            await settle(QUIET_TURNS)
 
     async def _stop_programs(self, *, kill: bool = False) -> None:
         await (self._worker.die() if kill else self._worker.stop())
