@@ -6,7 +6,8 @@
     markers         the table of markers: its name, its DDL, the statements; `preparing` checks it at the start
     adapter         the protocol that an adapter has; `calls` makes its calls awaitable, threaded or not
     failures        the meaning of a driver's error; `errors` are those that this package raises
-    sqlite, aiosqlite, asyncpg, psycopg, sqlalchemy, django    the adapters, each imported when its object is given
+    short_transactions  transactions of EverMQ's own: for the look at the start, resolvers and cleaners
+    adapters        the adapters of sqlite3, aiosqlite, asyncpg, psycopg, SQLAlchemy, Django
 
 Nothing here knows a queue manager.
 """

@@ -45,7 +45,7 @@ def adapter_of(given: DatabaseSource) -> Adapter:
     if isinstance(source, Adapter) and not isinstance(source, type):
         return source
     module, name = _ADAPTERS[package_of(source)]
-    made = getattr(import_module(f"broker.databases.{module}"), name)(given)
+    made = getattr(import_module(f"broker.databases.adapters.{module}"), name)(given)
     return cast("Adapter", made)
 
 
@@ -55,8 +55,7 @@ def package_of(source: Any) -> str:
         return "sqlite3"
     if isinstance(source, str):
         return _package_of_text(source)
-    packages = [each.__module__.partition(".")[0] for each in type(source).__mro__]
-    found = next((each for each in packages if each in _ADAPTERS), None)
+    found = library_of(source)
     if found is None or found == "django":
         raise TypeError(f"no adapter takes {_article(type(source))}. A database is {_TAKEN}")
     if found == "sqlite3":
@@ -65,6 +64,12 @@ def package_of(source: Any) -> str:
             'such as Database("orders.db")'
         )
     return found
+
+
+def library_of(source: Any) -> str | None:
+    """Return the library that an object comes from, of those that have an adapter."""
+    packages = (each.__module__.partition(".")[0] for each in type(source).__mro__)
+    return next((each for each in packages if each in _ADAPTERS), None)
 
 
 def _package_of_text(source: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from broker.clock import Clock
 from broker.databases.adapter import Adapter
 from broker.databases.calls import AdapterCalls
-from broker.databases.choosing import DatabaseSource, adapter_of, package_of
+from broker.databases.choosing import DatabaseSource, adapter_of, library_of, package_of
 from broker.databases.errors import DatabaseAwayError, ProgramDatabaseError
 from broker.databases.markers import Markers, TableName
 from broker.databases.opened import OpenDatabase
@@ -55,6 +55,11 @@ class Database:
         self.durable = durable
         self.outcome_wait = outcome_wait
         self.pool_wait = pool_wait
+        home, self.given = _home_of(source)
+        """A session or connection that the program has for this transaction alone; None for what gives them."""
+        self.key = (id(home), self.table, name)
+        """The same for all that is of one database, such as the sessions of an engine."""
+        self._home = home  # which keeps its id
         self._adapter = None if _is_function(source) else adapter_of(DatabaseSource(source, pool_wait))
 
     @property
@@ -117,21 +122,24 @@ def database_of(source: Any) -> Database:
     return source if isinstance(source, Database) else Database(source)
 
 
+def _home_of(source: Any) -> tuple[Any, Any]:
+    """Return what stands for a database, and what was given of it, None for itself."""
+    if _is_function(source) or isinstance(source, Adapter) or package_of(source) != "sqlalchemy":
+        return source, None
+    from broker.databases.adapters.sqlalchemy import home_of
+
+    return home_of(source)
+
+
 def _is_function(source: Any) -> bool:
     """True for what is called to make the source. Makers of sessions are called for each transaction."""
-    if isclass(source) or not callable(source) or isinstance(source, Adapter):
-        return False
-    try:
-        package_of(source)
-    except TypeError:
-        return True
-    return False
+    return callable(source) and not isclass(source) and not isinstance(source, Adapter) and library_of(source) is None
 
 
 def _opener_of(made: Any) -> str:
     """Return the package of SQLite whose connection a function has opened; "" where it has made something else."""
-    packages = {each.__module__.partition(".")[0] for each in type(made).__mro__}
-    return next((each for each in ("sqlite3", "aiosqlite") if each in packages), "")
+    found = library_of(made)
+    return found if found in ("sqlite3", "aiosqlite") else ""
 
 
 async def _begun(source: Any) -> None:

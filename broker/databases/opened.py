@@ -72,9 +72,9 @@ class OpenDatabase:
         """Know what the look at the database has found."""
         self.id, self.name, self.weakness = found.id, name or found.name, found.weakness
 
-    def transaction(self) -> DatabaseTransaction:
-        """A transaction of the program, not yet begun."""
-        return DatabaseTransaction(self._calls, self.markers, self.clock)
+    def transaction(self, given: Any = None) -> DatabaseTransaction:
+        """A transaction of the program, not yet begun: on a connection of its own, or on a session that is given."""
+        return DatabaseTransaction(self._calls, self.markers, self.clock, given)
 
     # For who resolves and who cleans: from the event loop
 

@@ -159,7 +159,7 @@ class Preparation:
         if kept != "p" and self._durable:
             raise self._unusable(f"{name} is UNLOGGED or TEMPORARY, so that a crash loses its markers: DROP it")
         unique = await self._rows(
-            "SELECT FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0] "
+            "SELECT 1 FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0] "
             f"WHERE indrelid = {number} AND indisunique AND indisvalid AND indimmediate AND indnkeyatts = 1 "
             "AND indpred IS NULL AND attname = 'unit'"
         )

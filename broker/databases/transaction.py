@@ -35,13 +35,14 @@ logger = logging.getLogger(__name__)
 class DatabaseTransaction:
     """A transaction of the program's. Each method is awaited, or driven in the thread of a threaded adapter."""
 
-    def __init__(self, calls: AdapterCalls, markers: Markers, clock: Clock) -> None:
+    def __init__(self, calls: AdapterCalls, markers: Markers, clock: Clock, given: Any = None) -> None:
         self.connection: Any = None
         """The connection, or session, that the program is given."""
         self.is_committed = False
         self._calls = calls
         self._markers = markers
         self._clock = clock
+        self._given = given
         self._savepoint = f"evermq_{secrets.token_hex(4)}"
         self._held: list[Any] = []
         self._open = False
@@ -51,7 +52,7 @@ class DatabaseTransaction:
         """Take a connection and begin. Raises DatabaseAwayError, with nothing left behind; RuntimeError if the session
         that was given is in a transaction.
         """
-        self.connection = await taken(self._calls)
+        self.connection = await taken(self._calls) if self._given is None else self._given
         self._held = [self.connection]
         try:
             await self._calls.begin(self.connection)

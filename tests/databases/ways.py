@@ -80,6 +80,11 @@ class DatabaseWay:
         with closing(sqlite3.connect(self.file)) as judge, judge:
             return [tuple(map(str, row)) for row in judge.execute(text).fetchall()]
 
+    def look_as_judge(self, text: str) -> None:
+        """Meddle, as one that may."""
+        assert self.postgres is not None
+        self.postgres.sql(text, database=OWNER)
+
     def orders(self) -> list[str]:
         return [row[0] for row in self.look("SELECT id FROM orders ORDER BY id")]
 
@@ -264,7 +269,7 @@ class AlchemyWay(DatabaseWay):
 
     @property
     def size(self) -> dict[str, int]:
-        return {} if self.dialect == "sqlite" else {"pool_size": 3, "max_overflow": 0}
+        return {} if self.dialect == "sqlite" else {"pool_size": 3, "max_overflow": 0, "pool_timeout": 1}
 
     async def sql(self, connection: Any, text: str) -> None:
         from sqlalchemy import text as clause
@@ -298,6 +303,7 @@ class AlchemyPsycopg(AlchemyWay):
 
 
 class AsyncAlchemy(AlchemyWay):
+    needs = "greenlet"
     driver = "sqlite+aiosqlite"
 
     def source(self) -> Any:
@@ -342,18 +348,21 @@ class Django(DatabaseWay):
         return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(self.file)}
 
     def source(self) -> Any:
-        self.configure()
+        if not self.made:
+            self.configure()
+            self.made.append(self.alias)
         return f"django:{self.alias}" if self.alias != "default" else "django"
 
     def configure(self) -> None:
         """Settings as those of a project; this test's database in them."""
+        import django
         from django.conf import settings
         from django.db import connections
 
         if not settings.configured:
             settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}})
+            django.setup()
         connections.settings = connections.configure_settings({**settings.DATABASES, self.alias: self.settings})
-        connections.close_all()
         if hasattr(connections._connections, self.alias):
             delattr(connections._connections, self.alias)
 
@@ -372,6 +381,7 @@ class Django(DatabaseWay):
 
 
 class DjangoPostgres(Django):
+    places = 0  # each thread has its own
     dialect: Dialect = "postgresql"
     alias = "orders"
     checks_foreign_keys = True

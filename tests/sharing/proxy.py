@@ -131,3 +131,22 @@ class _Line:
                 writer.write(passed)
                 await writer.drain()
         self.abort()
+
+
+class CutAt:
+    """A judge of a proxy's that lets so many bytes pass, and cuts all lines behind them."""
+
+    def __init__(self, proxy: Proxy, count: int) -> None:
+        self.has_cut = False
+        self._proxy = proxy
+        self._left = count
+
+    def __call__(self, piece: bytes) -> bytes | None:
+        if self.has_cut:
+            return None
+        passed, self._left = piece[: self._left], self._left - len(piece)
+        if self._left >= 0:
+            return piece
+        self.has_cut = True
+        asyncio.get_running_loop().call_soon(self._proxy.cut_lines)  # when this part is written
+        return passed or None

@@ -14,8 +14,8 @@ import aiosqlite
 
 from broker.databases import failures
 from broker.databases.adapter import each_statement
+from broker.databases.adapters.sqlite import check_idle
 from broker.databases.errors import DatabaseAwayError
-from broker.databases.sqlite import check_idle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

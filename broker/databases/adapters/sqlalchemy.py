@@ -6,19 +6,17 @@ driver begins by itself only before it writes, and RELEASE of an outermost savep
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import InvalidRequestError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session, sessionmaker
 
 from broker.databases import failures
 from broker.databases.adapter import each_statement, numbered
+from broker.databases.adapters.sqlite import BUSY
 from broker.databases.errors import DatabaseAwayError
-from broker.databases.sqlite import BUSY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,33 +27,42 @@ if TYPE_CHECKING:
 _INERROR = 3  # the status of a transaction that has failed, in libpq
 
 
-def sqlalchemy_adapter(given: DatabaseSource) -> SQLAlchemyAdapter | AsyncSQLAlchemyAdapter:
+def sqlalchemy_adapter(given: DatabaseSource) -> Any:
     """Return the adapter for an engine, a maker of sessions, or what an engine is known by. Raises TypeError."""
-    source = given.source if isinstance(given.source, sessionmaker | async_sessionmaker) else engine_of(given.source)
-    if isinstance(source, AsyncEngine | async_sessionmaker):
-        return AsyncSQLAlchemyAdapter(given._replace(source=source))
-    return SQLAlchemyAdapter(given._replace(source=source))
+    if is_async(given.source):
+        from broker.databases.adapters.sqlalchemy_asyncio import AsyncSQLAlchemyAdapter, async_engine_of
+
+        maker = hasattr(given.source, "kw")
+        return AsyncSQLAlchemyAdapter(given if maker else given._replace(source=async_engine_of(given.source)))
+    maker = isinstance(given.source, sessionmaker)
+    return SQLAlchemyAdapter(given if maker else given._replace(source=engine_of(given.source)))
 
 
-def engine_of(source: Any) -> Any:
-    """Return the engine of a session or connection. Raises TypeError for one that has none."""
+def home_of(source: Any) -> tuple[Any, Any]:
+    """Return what stands for the database of a source, an engine, and what was given of it: None for engines and makers
+    of sessions. Raises TypeError.
+    """
+    if is_async(source):
+        from broker.databases.adapters.sqlalchemy_asyncio import async_engine_of, is_given
+
+        return async_engine_of(source), source if is_given(source) else None
+    return engine_of(source), source if isinstance(source, Connection | Session) else None
+
+
+def is_async(source: Any) -> bool:
+    """True for what SQLAlchemy has for asyncio, which needs a package more."""
+    return any(each.__module__.startswith("sqlalchemy.ext.asyncio") for each in type(source).__mro__)
+
+
+def engine_of(source: Any) -> Engine:
+    """Return the engine of a session or connection. Raises TypeError for what has none."""
     match source:
-        case Engine() | AsyncEngine():
+        case Engine():
             return source
-        case AsyncConnection():
-            return source.engine
         case Connection():
             return source.engine
-        case async_sessionmaker():
-            found = source.kw.get("bind")
-            return found if found is not None else engine_of(source())
         case sessionmaker():
-            return source.kw.get("bind") or engine_of(source())
-        case AsyncSession() if isinstance(source.bind, AsyncEngine | AsyncConnection):
-            return engine_of(source.bind)
-        case AsyncSession():
-            bind = source.get_bind()
-            return AsyncEngine(bind if isinstance(bind, Engine) else bind.engine)
+            return engine_of(source())
         case Session():
             return source.get_bind().engine
     raise TypeError(f"of SQLAlchemy a database is an engine, a sessionmaker, a session or a connection, not {source!r}")
@@ -70,7 +77,7 @@ class SQLAlchemyAdapter:
         self._source: Any = given.source
         self._engine: Any = engine_of(given.source)
         self._function = given.function
-        self._steps = _Steps(given.pool_wait, self.dialect)
+        self._steps = AlchemySteps(given.pool_wait, self.dialect)
         self._turn = threading.Lock() if self.dialect == "sqlite" else None
         self._wait = given.pool_wait
         self._lent: set[int] = set()
@@ -78,7 +85,7 @@ class SQLAlchemyAdapter:
     @property
     def dialect(self) -> Literal["sqlite", "postgresql"]:
         """The SQL of the engine. Raises TypeError for one that is neither."""
-        return _dialect(self._engine)
+        return dialect_of(self._engine)
 
     @property
     def gives(self) -> tuple[type, ...]:
@@ -132,78 +139,7 @@ class SQLAlchemyAdapter:
             self._engine.dispose()
 
 
-class AsyncSQLAlchemyAdapter:
-    """The adapter of SQLAlchemy for coroutines."""
-
-    threaded = False
-
-    def __init__(self, given: DatabaseSource) -> None:
-        self._source: Any = given.source
-        self._engine: Any = engine_of(given.source)
-        self._function = given.function
-        self._steps = _Steps(given.pool_wait, self.dialect)
-        self._turn = asyncio.Lock() if self.dialect == "sqlite" else None
-        self._lent: set[int] = set()
-
-    @property
-    def dialect(self) -> Literal["sqlite", "postgresql"]:
-        """The SQL of the engine. Raises TypeError for one that is neither."""
-        return _dialect(self._engine)
-
-    @property
-    def gives(self) -> tuple[type, ...]:
-        return (AsyncSession,) if isinstance(self._source, async_sessionmaker) else (AsyncConnection,)
-
-    async def acquire(self) -> Any:
-        if self._turn is not None:
-            await self._turn.acquire()
-        try:
-            made = self._source() if isinstance(self._source, async_sessionmaker) else await self._source.connect()
-        except BaseException:
-            if self._turn is not None:
-                self._turn.release()
-            raise
-        self._lent.add(id(made))
-        return made
-
-    async def begin(self, connection: Any) -> None:
-        await connection.run_sync(self._steps.begin)
-
-    async def execute(self, connection: Any, sql: str, *values: Value) -> Sequence[Sequence[Any]]:
-        rows: Sequence[Sequence[Any]] = await connection.run_sync(self._steps.execute, sql, *values)
-        return rows
-
-    async def commit(self, connection: Any) -> None:
-        await connection.run_sync(self._steps.commit)
-
-    async def rollback(self, connection: Any) -> None:
-        await connection.rollback()
-
-    async def release(self, connection: Any, broken: bool) -> None:
-        """Give back what was taken here; what the program has given is its own."""
-        is_ours = id(connection) in self._lent
-        self._lent.discard(id(connection))
-        try:
-            if broken:
-                await connection.invalidate()
-        finally:
-            try:
-                if is_ours:
-                    await connection.close()
-            finally:
-                if is_ours and self._turn is not None:
-                    self._turn.release()
-
-    is_duplicate = staticmethod(failures.is_duplicate)
-    is_definite = staticmethod(failures.is_definite)
-
-    async def close(self) -> None:
-        """Close what a function has made."""
-        if self._function is not None:
-            await self._engine.dispose()
-
-
-class _Steps:
+class AlchemySteps:
     """The steps on a Connection or Session; those of the async ones run in `run_sync`."""
 
     def __init__(self, wait: float, dialect: str) -> None:
@@ -268,7 +204,7 @@ def _watched(driver: Any) -> Any:
     """
     package = type(driver).__module__.partition(".")[0]
     if package == "asyncpg":
-        from broker.databases.asyncpg import watched
+        from broker.databases.adapters.asyncpg import watched
 
         return watched(driver)
     if package == "psycopg" and driver.info.transaction_status == _INERROR:
@@ -285,7 +221,7 @@ def _styled(statement: str, paramstyle: str) -> str:
     return statement if paramstyle == "qmark" else statement.replace("?", "%s")
 
 
-def _dialect(engine: Any) -> Literal["sqlite", "postgresql"]:
+def dialect_of(engine: Any) -> Literal["sqlite", "postgresql"]:
     name = engine.dialect.name
     if name == "sqlite":
         return "sqlite"

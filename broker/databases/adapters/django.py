@@ -14,8 +14,8 @@ from django.db import connections, transaction
 
 from broker.databases import failures
 from broker.databases.adapter import each_statement
+from broker.databases.adapters.sqlite import BUSY
 from broker.databases.errors import DatabaseAwayError
-from broker.databases.sqlite import BUSY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,1 @@
+"""The adapters, a module for each driver or library, imported when an object of it is given."""

@@ -1,0 +1,111 @@
+"""SQLAlchemy 2 for asyncio: an AsyncEngine, an async_sessionmaker, or a session or connection that the program has."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Literal
+
+from sqlalchemy.engine import Engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_sessionmaker
+
+from broker.databases import failures
+from broker.databases.adapters.sqlalchemy import AlchemySteps, dialect_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from broker.databases.adapter import Value
+    from broker.databases.choosing import DatabaseSource
+
+
+def async_engine_of(source: Any) -> AsyncEngine:
+    """Return the engine of a session or connection. Raises TypeError for what has none."""
+    match source:
+        case AsyncEngine():
+            return source
+        case AsyncConnection():
+            return source.engine
+        case async_sessionmaker():
+            return async_engine_of(source())
+        case AsyncSession() if isinstance(source.bind, AsyncEngine | AsyncConnection):
+            return async_engine_of(source.bind)
+        case AsyncSession():
+            bind = source.get_bind()
+            return AsyncEngine(bind if isinstance(bind, Engine) else bind.engine)
+    raise TypeError(f"of SQLAlchemy for asyncio a database is no {type(source).__qualname__}")
+
+
+def is_given(source: Any) -> bool:
+    """True for a session or connection, which is the program's own."""
+    return isinstance(source, AsyncConnection | AsyncSession)
+
+
+class AsyncSQLAlchemyAdapter:
+    """The adapter of SQLAlchemy for coroutines."""
+
+    threaded = False
+
+    def __init__(self, given: DatabaseSource) -> None:
+        self._source: Any = given.source
+        self._engine: Any = async_engine_of(given.source)
+        self._function = given.function
+        self._steps = AlchemySteps(given.pool_wait, self.dialect)
+        self._turn = asyncio.Lock() if self.dialect == "sqlite" else None
+        self._lent: set[int] = set()
+
+    @property
+    def dialect(self) -> Literal["sqlite", "postgresql"]:
+        """The SQL of the engine. Raises TypeError for one that is neither."""
+        return dialect_of(self._engine)
+
+    @property
+    def gives(self) -> tuple[type, ...]:
+        return (AsyncSession,) if isinstance(self._source, async_sessionmaker) else (AsyncConnection,)
+
+    async def acquire(self) -> Any:
+        if self._turn is not None:
+            await self._turn.acquire()
+        try:
+            made = self._source() if isinstance(self._source, async_sessionmaker) else await self._source.connect()
+        except BaseException:
+            if self._turn is not None:
+                self._turn.release()
+            raise
+        self._lent.add(id(made))
+        return made
+
+    async def begin(self, connection: Any) -> None:
+        await connection.run_sync(self._steps.begin)
+
+    async def execute(self, connection: Any, sql: str, *values: Value) -> Sequence[Sequence[Any]]:
+        rows: Sequence[Sequence[Any]] = await connection.run_sync(self._steps.execute, sql, *values)
+        return rows
+
+    async def commit(self, connection: Any) -> None:
+        await connection.run_sync(self._steps.commit)
+
+    async def rollback(self, connection: Any) -> None:
+        await connection.rollback()
+
+    async def release(self, connection: Any, broken: bool) -> None:
+        """Give back what was taken here; what the program has given is its own."""
+        is_ours = id(connection) in self._lent
+        self._lent.discard(id(connection))
+        try:
+            if broken:
+                await connection.invalidate()
+        finally:
+            try:
+                if is_ours:
+                    await connection.close()
+            finally:
+                if is_ours and self._turn is not None:
+                    self._turn.release()
+
+    is_duplicate = staticmethod(failures.is_duplicate)
+    is_definite = staticmethod(failures.is_definite)
+
+    async def close(self) -> None:
+        """Close what a function has made."""
+        if self._function is not None:
+            await self._engine.dispose()
