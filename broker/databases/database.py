@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from inspect import isawaitable, isclass, iscoroutine
 from pathlib import Path
-from pathlib import Path
 from typing import Any
 
 from broker.clock import Clock
@@ -57,7 +56,7 @@ class Database:
         self.pool_wait = pool_wait
         home, self.given = _home_of(source)
         """A session or connection that the program has for this transaction alone; None for what gives them."""
-        self.key = (id(home), self.table, name)
+        self.key = (str(home) if isinstance(home, str | Path) else id(home), self.table, name)
         """The same for all that is of one database, such as the sessions of an engine."""
         self._home = home  # which keeps its id
         self._adapter = None if _is_function(source) else adapter_of(DatabaseSource(source, pool_wait))
@@ -71,12 +70,6 @@ class Database:
     def gives(self) -> tuple[type, ...]:
         """The types of the connections that it gives; none where that is known when it is open."""
         return () if self._adapter is None else self._adapter.gives
-
-    @property
-    def key(self) -> Any:
-        """The same for all that are one database of the program."""
-        source = self.source if isinstance(self.source, str | Path) else id(self.source)
-        return (source, str(self.table), self.create, self.name, self.durable)
 
     async def open(self, clock: Clock | None = None) -> OpenDatabase:
         """Make the source if it is a function, look at the database, and make its table if need be.

@@ -21,8 +21,6 @@ from broker.transactions.steps import TransactionStep
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from broker.databases.opened import OpenDatabase
-    from broker.databases.transaction import DatabaseTransaction
     from broker.transactions.coordinator import Coordinator
     from broker.transactions.unit_port import TransactionConnection
 
@@ -47,7 +45,7 @@ class ProducerTransaction:
         self._coordinator = coordinator
         self._connect = connect
         self._give_back = give_back
-        self._transaction = transaction_of(coordinator.opened, given)
+        self._transaction = coordinator.opened.transaction(given)
         self._mq: TransactionConnection | None = None
         self._connecting: asyncio.Lock | None = None
         self._sent = 0.0
@@ -206,11 +204,6 @@ class _Patient:
 
     async def release(self) -> None:
         await self._of.let_go()
-
-
-def transaction_of(opened: OpenDatabase, given: Any) -> DatabaseTransaction:
-    """Return a transaction on a session that the program has given, or, where it is None, on one of the database's."""
-    return opened.transaction() if given is None else opened.transaction(given)
 
 
 async def _reached(coordinator: Coordinator, step: TransactionStep) -> None:

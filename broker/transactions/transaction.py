@@ -105,9 +105,7 @@ class ConnectionTransaction:
         return await databases_of(self._of).coordinator(self._database)
 
     def _new(self, coordinator: Coordinator) -> ProducerTransaction:
-        return ProducerTransaction(
-            coordinator, lambda: unit_connection(self._of), given=getattr(self._database, "given", None)
-        )
+        return ProducerTransaction(coordinator, lambda: unit_connection(self._of), given=self._database.given)
 
     def _begun(self, made: ProducerTransaction) -> None:
         self._made = made

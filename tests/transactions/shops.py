@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.databases.calls import driven
@@ -23,6 +24,8 @@ QUICK: Final = ("sqlite3-path", "aiosqlite", "asyncpg-pool")
 
 INSERT: Final = "INSERT INTO orders VALUES ({})"
 MARKERS_SECONDS: Final = 2.0
+SECONDS: Final = 20.0
+"""Real seconds after which a test that waits has failed."""
 
 
 class OrderShop(Shop):
@@ -64,9 +67,7 @@ class OrderShop(Shop):
             if then is not None:
                 then(t)
 
-    def handle(
-        self, work: Callable[[int, Attempt], Any] | None = None, q_name: str = "ORDERS", **options: Any
-    ) -> None:
+    def handle(self, work: Callable[[int, Attempt], Any] | None = None, q_name: str = "ORDERS", **options: Any) -> None:
         """Declare a handler that writes a row and puts an invoice for each order; `work` is what it does then."""
         app, kind = self.app, self.connection_type
 
@@ -106,9 +107,10 @@ class OrderShop(Shop):
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         """Wait, in real time, for what threads and sockets bring about."""
-        async with asyncio.timeout(20):
-            while not await holds():
-                await asyncio.sleep(0.005)
+        end = time.monotonic() + SECONDS
+        while not await holds():
+            assert time.monotonic() < end, "it has not come true"
+            await asyncio.sleep(0.005)
 
     async def come_true(self, orders: list[int]) -> None:
         """Wait until these orders are rows and invoices, each once, and no other is."""

@@ -72,7 +72,7 @@ both_kinds = pytest.mark.parametrize("threaded", [False, True], ids=["aiosqlite"
 
 
 @both_kinds
-async def test_d4_10_an_order_is_a_row_and_an_invoice_in_a_test(threaded: bool) -> None:  # noqa: FBT001
+async def test_d4_10_an_order_is_a_row_and_an_invoice_in_a_test(threaded: bool) -> None:
     works = Works(threaded=threaded)
     async with works.test() as t:
         works.prepare(t)
@@ -86,7 +86,7 @@ async def test_d4_10_an_order_is_a_row_and_an_invoice_in_a_test(threaded: bool) 
 
 @both_kinds
 @pytest.mark.parametrize("step", STEPS)
-async def test_d4_10_a_worker_that_dies_behind_any_step_does_nothing_by_half(threaded: bool, step: str) -> None:  # noqa: FBT001
+async def test_d4_10_a_worker_that_dies_behind_any_step_does_nothing_by_half(threaded: bool, step: str) -> None:
     works = Works(threaded=threaded, retry=Retry(3, backoff=1))
     async with works.test() as t:
         works.prepare(t)
@@ -101,7 +101,7 @@ async def test_d4_10_a_worker_that_dies_behind_any_step_does_nothing_by_half(thr
 
 
 @both_kinds
-async def test_d4_3_a_worker_that_dies_between_prepare_and_commit_charges_nobody(threaded: bool) -> None:  # noqa: FBT001
+async def test_d4_3_a_worker_that_dies_between_prepare_and_commit_charges_nobody(threaded: bool) -> None:
     works = Works(threaded=threaded, retry=Retry(0))
     async with works.test() as t:
         works.prepare(t)
@@ -132,7 +132,7 @@ async def test_d4_4_a_message_that_kills_its_worker_each_time_is_a_dead_letter_a
 
 
 @both_kinds
-async def test_d4_6_messages_of_one_order_are_handled_in_order_whatever_dies(threaded: bool) -> None:  # noqa: FBT001
+async def test_d4_6_messages_of_one_order_are_handled_in_order_whatever_dies(threaded: bool) -> None:
     works = Works(threaded=threaded, retry=Retry(10, backoff=1), order_by="*")
     async with works.test() as t:
         works.prepare(t)
@@ -176,7 +176,7 @@ async def test_d4_7_a_batch_whose_worker_dies_behind_prepare_charges_the_failed_
 
 
 @both_kinds
-async def test_d2_trap_8_a_queue_manager_that_is_killed_keeps_what_is_in_doubt(threaded: bool) -> None:  # noqa: FBT001
+async def test_d2_trap_8_a_queue_manager_that_is_killed_keeps_what_is_in_doubt(threaded: bool) -> None:
     works = Works(threaded=threaded, retry=Retry(0))
     async with works.test() as t:
         works.prepare(t)

@@ -171,9 +171,7 @@ class AppTransaction:
 
     def _new(self, coordinator: Any) -> ProducerTransaction:
         databases = self._session.databases.opened
-        return ProducerTransaction(
-            coordinator, databases.unit, databases.give_back, getattr(self._database, "given", None)
-        )
+        return ProducerTransaction(coordinator, databases.unit, databases.give_back, self._database.given)
 
     def _begun(self, made: ProducerTransaction) -> None:
         self._made = made
