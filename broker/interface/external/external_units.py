@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from broker.interface.port import answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from broker.interface.connection import Connection
     from broker.interface.port import Port
     from broker.mqi.external_units import Decision, Doubt
+    from broker.transactions.transaction import ConnectionDatabases, ConnectionTransaction
 
 
 class ExternalUnitCalls:
@@ -19,7 +21,21 @@ class ExternalUnitCalls:
     """
 
     port: Port
+    databases: ConnectionDatabases | None = None
+    """Those whose transactions this connection has had."""
     _works: bool
+
+    def transaction(self, database: Any) -> ConnectionTransaction:
+        """`async with connection.transaction(pool) as t:` commits what is put and got through `t.mq` together with what
+        the program writes by `t.connection`, or neither. `database` is a `broker.Database`, or what that takes.
+
+        To leave it raises what the database refuses with (CommitRefusedError), MQError OUTCOME_PENDING (2124) where it
+        has not answered in time: then it is decided later, by itself. To enter it raises DatabaseAwayError,
+        DatabaseUnusableError, and RuntimeError inside another one.
+        """
+        from broker.transactions.transaction import ConnectionTransaction  # with the databases, loaded with the first
+
+        return ConnectionTransaction(cast("Connection", self), database)
 
     @property
     def q_mgr_instance(self) -> str:
