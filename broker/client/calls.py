@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.interface.answers import Opened, PlacedMany, StartLease
 from broker.interface.handlers.delivery_answers import ServeAnswer, TakeAnswer
 from broker.interface.port import Call, Port, T, drop
-from broker.mqi.delivery_fields import Settled
+from broker.mqi.delivery_fields import PREPARE_ENDS, Settled
 from broker.mqi.reasons import MQRC
 from broker.mqi.replies import CommandReply, ReplyPart, replies_of
 from broker.wire import answers, verbs
@@ -179,6 +179,22 @@ class RemoteSettle(RemoteCall[list[Settled]]):
         return [each._replace(id=id) for id, each in zip(self.ids, settled, strict=True)]
 
 
+class RemotePrepareDeliveries(RemoteCall[list[int]]):
+    """PREPARE_DELIVERIES: `ids` are the deliveries as the program has them."""
+
+    __slots__ = ("ids",)
+
+    ids: list[int]
+
+    def answered(self, result: list[int]) -> None:
+        of_deliveries = self.port.of_deliveries
+        if of_deliveries:
+            for id, reason in zip(self.ids, result, strict=True):
+                if reason in PREPARE_ENDS and id in of_deliveries:
+                    of_deliveries.pop(id).end()
+        super().answered(result)
+
+
 class RemoteScript(RemoteCall[list[CommandReply]]):
     """MQSC, whose replies come in `parts`, the last of them with the answer."""
 
@@ -198,7 +214,7 @@ class RemoteConnect(RemoteCall[Port]):
     __slots__ = ()
 
     def result_of(self, frame: Frame) -> RemotePort:
-        self.port.q_mgr_name, seconds_left = verbs.result(self.verb, frame)
+        self.port.q_mgr_name, seconds_left, self.port.q_mgr_instance = verbs.result(self.verb, frame)
         self.line.expires(seconds_left)
         return self.port
 

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.client.calls import KINDS, RemoteCall, RemoteConnect, RemoteGet, RemotePutMany, RemoteSettle
+from broker.client.calls import (
+    KINDS,
+    RemoteCall,
+    RemoteConnect,
+    RemoteGet,
+    RemotePrepareDeliveries,
+    RemotePutMany,
+    RemoteSettle,
+)
 from broker.interface.port import ENDED, Port
 from broker.mqi.delivery_fields import NO_EXTRAS, PutExtras
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
+from broker.wire import external_wire
 from broker.wire.arguments import AS_BEFORE
 from broker.wire.delivery_wire import packed_settlements
 from broker.wire.frames import HEAD_BYTES, IDS_MAX, Verb
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
     from broker.interface.answers import GetAnswer, Placed, PlacedMany
     from broker.interface.port import Call
     from broker.mqi.delivery_fields import Settlement
+    from broker.mqi.external_units import PreparedDelivery
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
 
 _PUT: Final = Verb.PUT.value
@@ -37,6 +47,7 @@ class RemotePort(Port):
     tell, those that are to cost little, and those that change what the port knows.
     """
 
+    q_mgr_instance = ""
     q_mgr_name = ""  # until the answer to CONNECT the one that was asked for
     end_reported = False  # a call has failed because it ended, or that has undone nothing
 
@@ -165,8 +176,18 @@ class RemotePort(Port):
                     port.end()
         return call
 
+    def prepare_deliveries(
+        self, database: bytes, name: str, prepared: Sequence[PreparedDelivery]
+    ) -> RemotePrepareDeliveries:
+        sent = [each.settlement._replace(id=self._own(each.settlement.id)) for each in prepared]
+        items = external_wire.packed_deliveries(database, name, prepared, sent)
+        call = self.line.request(RemotePrepareDeliveries, self, Verb.PREPARE_DELIVERIES, *items)
+        call.ids = [each.settlement.id for each in prepared]
+        return call
+
     def delivery_connection(self, delivery: int, appl_name: str) -> RemoteDeliveryConnect:
         call = self.line.converse_for(self, self._own(delivery), appl_name or self.appl_name)
+        call.port.q_mgr_instance = self.q_mgr_instance
         if not call.port.ended:
             self.of_deliveries[delivery] = call.port
         return call

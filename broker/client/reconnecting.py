@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from broker.client.calls import LINE, RemoteCall, RemotePutMany
 from broker.client.deferred_calls import DeferredCall, DeferredConnect, answered, failed
+from broker.client.lasting_deliveries import LastingDeliveries
 from broker.client.lasting_handles import NUMBER, LastingHandle
 from broker.interface.port import Call, Port, T, answer, behind_stopped, drop, unit_gone
 from broker.mqi.constants.options import MQCO, MQGMO, MQPMO
-from broker.mqi.delivery_fields import NO_EXTRAS, Became, PutExtras, ServiceOptions, Settled
+from broker.mqi.delivery_fields import NO_EXTRAS, PutExtras, ServiceOptions
 from broker.mqi.errors import MQError
-from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -36,18 +36,15 @@ if TYPE_CHECKING:
     from broker.client.port import RemotePort
     from broker.client.redial import Redial
     from broker.interface.answers import GetAnswer, Opened, Placed, PlacedMany
-    from broker.interface.handlers.delivery_answers import ServeAnswer, TakeAnswer
-    from broker.mqi.delivery_fields import Settlement
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
 logger = logging.getLogger(__name__)
 
 _PUT_SYNCPOINT: Final = MQPMO.SYNCPOINT.value
 _GET_SYNCPOINT: Final = (MQGMO.SYNCPOINT | MQGMO.SYNCPOINT_IF_PERSISTENT).value
-_UNKNOWN: Final = "", ServiceOptions(), 0
 
 
-class ReconnectingPort(Port):
+class ReconnectingPort(LastingDeliveries, Port):
     """A port over one `RemotePort` after the other. It forwards a call that names nothing that is of one line."""
 
     def __init__(self, redial: Redial, port: RemotePort) -> None:
@@ -67,6 +64,10 @@ class ReconnectingPort(Port):
     @property
     def q_mgr_name(self) -> str:
         return self._port.q_mgr_name
+
+    @property
+    def q_mgr_instance(self) -> str:
+        return self._port.q_mgr_instance
 
     @property
     def appl_name(self) -> str:
@@ -328,6 +329,11 @@ class ReconnectingPort(Port):
     def backout(self) -> Call[int]:
         return answered(0) if self._unit_was_gone() else self._call(lambda: self._port.backout())
 
+    def prepare(self, unit: bytes, database: bytes, name: str) -> Call[int]:
+        if self._unit_was_gone():
+            return failed(unit_gone())
+        return self._call(lambda: self._port.prepare(unit, database, name))
+
     def _unit_was_gone(self) -> bool:
         """True if the unit that ends now was the former line's. From now on there is none."""
         gone = self._unit_gone or self._unit_reported
@@ -346,34 +352,6 @@ class ReconnectingPort(Port):
 
     def trigger_return(self, leases: Sequence[int]) -> None:
         self._port.trigger_return(leases)
-
-    def serve(self, q_name: str, options: ServiceOptions) -> Call[ServeAnswer]:
-        call = self._call(lambda: self._port.serve(q_name, options))
-        call.add_done_callback(lambda serving: self._serving(q_name, options, serving))
-        return call
-
-    def _serving(self, q_name: str, options: ServiceOptions, call: Future[ServeAnswer]) -> None:
-        if not call.cancelled() and call.exception() is None:
-            service = call.result().service
-            self._services[service] = q_name, options, service & NUMBER
-
-    def stop_serving(self, service: int) -> Call[int]:
-        *_, number = self._services.pop(service, _UNKNOWN)
-        return answered(0) if self._down else self._port.stop_serving(number)
-
-    def take_deliveries(self, service: int, count: int) -> Call[TakeAnswer]:
-        return self._call(lambda: self._port.take_deliveries(self._services.get(service, _UNKNOWN)[-1], count))
-
-    def settle_deliveries(self, settlements: Sequence[Settlement]) -> Call[list[Settled]]:
-        if not self._down:
-            return self._port.settle_deliveries(settlements)
-        reason = int(MQRC.HOBJ_ERROR)
-        return answered([Settled(each.id, Became.RETURNED, reason) for each in settlements])
-
-    def delivery_connection(self, delivery: int, appl_name: str) -> Call[Port]:
-        if not self._down:
-            return self._port.delivery_connection(delivery, appl_name)
-        return failed(MQError(MQRC.HOBJ_ERROR, "the delivery was gone when the connection broke"))
 
     # The connection
 

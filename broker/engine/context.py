@@ -219,4 +219,6 @@ class EngineContext:
 
     def end_waits(self) -> None:
         """Tell the gets that are still to be told that they wait no longer, at once: the queue manager ends."""
+        if self.external is not None:
+            self.external.end()
         deque(self._telling(), maxlen=0)

@@ -91,10 +91,6 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, ExternalCalls, SinkC
         return self.core.name
 
     @property
-    def q_mgr_instance(self) -> str:
-        return self.core.instance
-
-    @property
     def frame_bytes(self) -> int:
         return self.room.frame_bytes
 

@@ -389,8 +389,6 @@ class QueueManager:
         self.context.end_waits()
         stopping = MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping")
         self.context.jobs.end(stopping)
-        if self.context.external is not None:
-            self.context.external.end()
         self.context.deliveries.quiesce(stopping)  # what one connection gives back is for nobody
         for conversation in self.conversations:
             conversation.break_(MQRC.Q_MGR_STOPPING, at_once=True)

@@ -137,14 +137,15 @@ class SharedUnits(Protocol):
     """Units of work that touch shared queues (`Unit.shared`)."""
 
     def commit(self, call_order: CallOrder, unit: Unit, then: Done, rows: Rows | None = None) -> None:
-        """Commit a unit, and settle it; then tell the outcome. `rows` are those of its prepared branch, where it is
-        frozen already.
-        """
+        """Commit and settle a unit; then tell the outcome. `rows` are those of its branch, where it is frozen."""
 
     def back_out(self, call_order: CallOrder, unit: Unit, then: Done) -> None:
         """Back a unit out that is not frozen yet: calls of its connection may still be at the database. Its private
         branch goes with it. Settle it; then tell the outcome.
         """
+
+    def give_up(self, call_order: CallOrder, unit: Unit, then: Done) -> None:
+        """Back out a unit that is frozen for its commit; then tell the outcome."""
 
     def resolved(self, id: UUID, *, committed: bool) -> None:
         """An administrator has decided about the prepared branch of a unit that was in doubt."""

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 class Connected(NamedTuple):
     """The queue manager that a program has connected to. `seconds_left` is the time until the token or the certificate
-    that has proved its user ends; infinity if nothing ends.
+    that has proved its user ends; infinity if nothing ends. `instance` is the UUID of its data; "": it is too old to
+    tell.
     """
 
     q_mgr_name: str
     seconds_left: float = inf
+    instance: str = ""
 
 
 class Distribution(NamedTuple):

@@ -184,6 +184,10 @@ class Settled(NamedTuple):
     next_at: float = 0.0
 
 
+PREPARE_ENDS: Final = frozenset((0, int(MQRC.BACKED_OUT), int(MQRC.HOBJ_ERROR), int(MQRC.UNEXPECTED_ERROR)))
+"""The answers to the preparation of a delivery after which it is not the connection's any more."""
+
+
 def check_feedback(feedback: int) -> None:
     """Raise OPTIONS_ERROR (2046) for a feedback of a rejection that is neither 0 nor in the range of applications."""
     if feedback and not FEEDBACK_MIN <= feedback <= FEEDBACK_MAX:

@@ -23,7 +23,7 @@ ID_BYTES: Final = 16
 NAME_BYTES: Final = 100
 """The longest name of a database, for people, in UTF-8; what is longer is cut."""
 
-UNITS_MAX: Final = 1000
+UNITS_MAX: Final = 500
 """The most units that one call is about, and that one answer names."""
 
 

@@ -40,6 +40,7 @@ _CONNECT: Final = Verb.CONNECT.value
 _DELIVERY_CONNECT: Final = Verb.DELIVERY_CONNECT.value
 _CONNECTS: Final = frozenset({_CONNECT, _DELIVERY_CONNECT})
 _SETTLE: Final = Verb.SETTLE.value
+_PREPARE_DELIVERIES: Final = Verb.PREPARE_DELIVERIES.value
 _MQSC: Final = Verb.MQSC.value
 
 
@@ -270,6 +271,8 @@ class ServedCalls:
             request.call.take()
         if request.verb == _SETTLE:
             self._settled(request)
+        elif request.verb == _PREPARE_DELIVERIES:
+            self._prepared(request)
         elif request.verb == _DELIVERY_CONNECT:
             self._connected(request)
         elif request.verb == _DISCONNECT:
@@ -290,6 +293,14 @@ class ServedCalls:
         if deliveries:
             for settled in request.call.result():
                 self._forget(deliveries.pop(settled.id, ()))
+
+    def _prepared(self, request: PendingCall) -> None:
+        """Deliveries are prepared, or have ended otherwise: so have their conversations."""
+        deliveries = self._of_deliveries.get(request.conversation)
+        if deliveries:
+            for id, conversations in list(deliveries.items()):
+                if all(each not in self.ports or self.ports[each].broken for each in conversations):
+                    self._forget(deliveries.pop(id))
 
     def _end_of_deliveries(self, taker: int) -> None:
         """A conversation has ended, and its deliveries with it."""

@@ -139,11 +139,19 @@ def settle(port: Port, frame: Frame, _: object) -> Call[Any]:
     """Make the call of a SETTLE. Raises WireError or MQError."""
     if len(frame) < 4:
         raise WireError("SETTLE has no settlements")
-    (settlements,) = read(_SETTLEMENTS, frame, 3)
-    if len(frame) > 4 + FAILURES_MAX:
+    return port.settle_deliveries(settlements_of(frame, 3))
+
+
+def settlements_of(frame: Frame, at: int) -> list[Settlement]:
+    """Return the settlements that stand in a frame from there on, with the failures that they name. Raises WireError or
+    MQError.
+    """
+    (settlements,) = read(_SETTLEMENTS, frame, at)
+    named = frame[at + 1 :]
+    if len(named) > FAILURES_MAX:
         raise MQError(MQRC.OPTIONS_ERROR, f"the settlements name more than {FAILURES_MAX} failures")
-    failures = [NO_FAILURE, *map(_failure, frame[4:])] if len(frame) > 4 else _NO_FAILURES
-    return port.settle_deliveries([_settlement(fields, failures) for fields in settlements])
+    failures = [NO_FAILURE, *map(_failure, named)] if named else _NO_FAILURES
+    return [_settlement(fields, failures) for fields in settlements]
 
 
 def _settlement(fields: Any, failures: list[Failure]) -> Settlement:

@@ -58,7 +58,8 @@ class Verb(IntEnum):
     HEARTBEAT = 4  # nothing: the sender is alive
 
     CONNECT = 16  # queue manager name or "", application name, user; channel or "", kind of the secret, secret, or
-    # nothing of these three -> queue manager name, and the seconds until what has proved the user ends, if it does
+    # nothing of these three -> queue manager name; the seconds until what has proved the user ends, or infinity, and
+    # the UUID of its data
     DISCONNECT = 17  # whether to commit -> reason
     OPEN = 18  # object descriptor, options -> the fields of Opened
     CLOSE = 19  # handle, options -> reason
@@ -124,6 +125,13 @@ class Verb(IntEnum):
     )
     # most queues -> the text for Prometheus
     RECENT_LOG = 73  # number of a line -> number of the last line sent, of the last of all, lines behind the one given
+    PREPARE = 74  # name of the unit, database id, name of the database -> 0
+    PREPARE_DELIVERIES = 75  # database id, name of the database, the names of the units in one byte string, then as
+    # SETTLE, in their order -> of each 0 or a reason
+    DECIDE = 76  # database id, the names of units in one byte string, in another a byte for each: 0 backout, 1 commit,
+    # 2 given up, 3 backout with a settlement; these as in SETTLE, if there are any -> of each Decided or a reason
+    DOUBTS = 77  # database id, whether to wait -> in one byte string of each name and instant: 16 bytes, float64
+    IN_DOUBT = 78  # database id, the names of units in one byte string -> those in doubt, likewise
     BROWSE_CUTS = 57  # queue name; arrival numbers: after, last; messages, bytes -> the cuts, as those of PIN
 
     TAKEN = 48  # numbers of GETs, GET_MANYs and TAKEs whose answers have reached the program; conversation 0, call 0

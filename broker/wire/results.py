@@ -26,7 +26,7 @@ from broker.interface.handlers.delivery_answers import DeliveryAnswer, TakeAnswe
 from broker.mqi.access import Access, AccessStep
 from broker.mqi.delivery_fields import Settled
 from broker.mqi.explanations import Explanation, Finding
-from broker.wire import answers, claims
+from broker.wire import answers, claims, external_wire
 from broker.wire.answers import delivered
 
 if TYPE_CHECKING:
@@ -85,10 +85,17 @@ _seconds: Final = _only(float)
 def _connected(items: Frame) -> Connected:
     """Ignore what a later version may add."""
     q_mgr_name, *rest = items
-    return Connected(_text([q_mgr_name]), _seconds(rest[:1]) if rest else inf)
+    instance = _text(rest[1:2]) if len(rest) > 1 else ""
+    return Connected(_text([q_mgr_name]), _seconds(rest[:1]) if rest else inf, instance)
 
 
-CONNECTED: Final = Result(lambda connected: connected[:1] if connected.seconds_left == inf else connected, _connected)
+def _connected_items(connected: Connected) -> tuple[Any, ...]:
+    if connected.instance:
+        return connected
+    return connected[:1] if connected.seconds_left == inf else connected[:2]
+
+
+CONNECTED: Final = Result(_connected_items, _connected)
 PORT: Final = Result(lambda port: (port.q_mgr_name,), _only(str))
 COLUMNS: Final = Result(_single, _bytes, len)
 LOG_PIECE: Final = Result(tuple, LogPiece._make, lambda piece: 4 * sum(map(len, piece.lines)))
@@ -239,6 +246,13 @@ TAKEN: Final = Result(
     lambda taken: sum([1024 + sum(map(delivery_weight, each.messages)) for each in taken.deliveries]),
 )
 SETTLED: Final = Result(_settled_items, _settled)
+NUMBERS: Final = Result(_single, _list)
+DOUBTS: Final = Result(
+    lambda doubts: (external_wire.packed_doubts(doubts),),
+    lambda items: external_wire.doubts_of(_bytes(items)),
+    lambda doubts: 128 * len(doubts),
+)
+IDS: Final = Result(lambda ids: (b"".join(ids),), lambda items: external_wire.ids(_bytes(items)))
 
 
 # Claims and prepared units.

@@ -25,6 +25,7 @@ from broker.mqi.security_parameters import NO_SECURITY_PARAMETERS, CredentialKin
 from broker.wire import arguments, claims, results
 from broker.wire.arguments import DATA, HANDLE
 from broker.wire.delivery_wire import put_extras, service_options, settle
+from broker.wire.external_wire import ASKED, NAMED, PREPARED, decide, packed_decisions, prepare_deliveries
 from broker.wire.fields import (
     LABEL_MAX,
     LONG_MAX,
@@ -39,7 +40,7 @@ from broker.wire.fields import (
     read,
 )
 from broker.wire.frames import Frame, Verb, WireError
-from broker.wire.results import COLUMNS, CUTS, NUMBER, Result, record
+from broker.wire.results import COLUMNS, CUTS, NUMBER, NUMBERS, Result, record
 from broker.wire.structures import (
     descriptor,
     get_options,
@@ -109,6 +110,9 @@ class VerbRow:
     by_hand: Callable[[Port, Frame, Earlier], Call[Any]] | None = None
     """Makes the call of a frame that no fields can tell."""
 
+    pack: Callable[..., Sequence[Any]] | None = None
+    """Makes the items of such a frame, where the port that forwards the call knows no better."""
+
     join: Callable[[dict[str, Any]], None] | None = None
     """Completes an argument that needs another one."""
 
@@ -148,6 +152,8 @@ class VerbRow:
 
     def items(self, values: Sequence[Any]) -> list[Any]:
         """Return the items of a frame for these arguments, in the order of the row. Raises TypeError."""
+        if self.pack is not None:
+            return list(self.pack(*values))
         items: list[Any] = []
         for each, value in zip(self.fields, values, strict=True):
             if each.default is SENT or value != each.default:
@@ -235,6 +241,7 @@ _END: Final = Field("end", int, "the end")
 _CHECKPOINT: Final = tuple([replace(each, optional=True) for each in (_LINEAGE, _START, _END)])
 _SEQUENCES: Final = Field("after", int, "the sequence"), Field("last", int, "the sequence")
 _ARRIVALS: Final = Field("after", int, "the arrival number"), Field("last", int, "the arrival number")
+_RESUME: Final = flag("resume", "whether to resume")
 _BEFORE: Final = Field("before", int, "the arrival number", optional=True)
 _LIMITS: Final = Field("messages", int, "the number of messages"), Field("size", int, "the number of bytes")
 _WHOLE: Final = flag("whole", "whether to claim whole groups")
@@ -248,6 +255,7 @@ _SINKS: Final = Field("sinks", list, "the names of sinks", MQRC.OBJECT_NAME_ERRO
 _UNITS: Final = Field("units", make=claims.units, pack=claims.packed_units, parts=(_SINKS, Field("units")))
 _WINNERS: Final = Field("winners", pack=claims.packed_winners)
 _QUERY: Final = Field("query", str, "the query", high=_QUERY_MAX, optional=True)
+_PUBLISHED: Final = _SINK, _BATCH, _QUERY, _WINNERS
 _PIECE: Final = Field("first", int, "the first index"), _OPTIONS, flag("last", "whether this piece is the last")
 
 _SERIES: Final = (
@@ -296,6 +304,7 @@ _STAGED: Final = "put on each queue of the unit, setall for context that it brin
 _SERVED: Final = "get on the queue, put and passall on a dead-letter queue that it names"
 _PENDING: Final = "connect; get on the queues that are shown"
 _CTRL: Final = "ctrl on the queue manager"
+_DECIDED: Final = "connect, and the database id"
 _ABOUT_ONESELF: Final = "connect; administrator about another user"
 
 
@@ -337,13 +346,7 @@ ROWS: Final = (
         record(ConsumerState),
         _GET_EACH,
     ),
-    VerbRow(
-        Verb.REGISTER,
-        "register",
-        (_UUID, *_CHECKPOINT, flag("resume", "whether to resume")),
-        record(Registration),
-        _GET_EACH,
-    ),
+    VerbRow(Verb.REGISTER, "register", (_UUID, *_CHECKPOINT, _RESUME), record(Registration), _GET_EACH),
     VerbRow(Verb.CLAIM, "claim", (*_READER, _START, *_LIMITS, _BEFORE, _WHOLE), NUMBER, _GET_EACH),
     VerbRow(Verb.PIN, "pin", (*_READER, _LINEAGE, _START, _END), CUTS, _GET_EACH),
     VerbRow(Verb.READ_CLAIMED, "read_claimed", (*_READER, *_SEQUENCES), COLUMNS, _GET_EACH, VerbKind.READ),
@@ -354,14 +357,7 @@ ROWS: Final = (
     VerbRow(Verb.BROWSE_CUTS, "browse_cuts", (_Q_NAME, *_ARRIVALS, *_LIMITS), CUTS, _BROWSE, VerbKind.READ),
     VerbRow(Verb.SINK, "sink", (name("name", "the name of the sink"),), results.LEDGER, _PUT_EACH),
     VerbRow(Verb.STAGE, "stage", (_UNIT, _QUERY, *_PIECE, replace(DATA, name="rows")), record(Staged), _STAGED),
-    VerbRow(
-        Verb.PUBLISH,
-        "publish",
-        (_SINK, _BATCH, _QUERY, _WINNERS),
-        record(Publication),
-        _PUT_EACH,
-        join=claims.name_winners,
-    ),
+    VerbRow(Verb.PUBLISH, "publish", _PUBLISHED, record(Publication), _PUT_EACH, join=claims.name_winners),
     VerbRow(Verb.DISCARD, "discard", (_UNITS,), NUMBER, _PUT_EACH),
     VerbRow(Verb.RELEASE_WAITING, "release_delayed", (_Q_NAME, _MSG_ID), NUMBER, _GET),
     VerbRow(Verb.SERVE, "serve", (_Q_NAME, Field("options", make=service_options)), record(ServeAnswer), _SERVED),
@@ -378,6 +374,13 @@ ROWS: Final = (
     VerbRow(
         Verb.RECENT_LOG, "recent_log", (integer("after", "the number of a line"),), results.LOG_PIECE, _ADMINISTRATOR
     ),
+    VerbRow(Verb.PREPARE, "prepare", PREPARED, NUMBER, _OF_HANDLE),
+    VerbRow(
+        Verb.PREPARE_DELIVERIES, "prepare_deliveries", (), NUMBERS, _OF_CONNECTION, VerbKind.CALL, prepare_deliveries
+    ),
+    VerbRow(Verb.DECIDE, "decide", (), NUMBERS, _DECIDED, by_hand=decide, pack=packed_decisions),
+    VerbRow(Verb.DOUBTS, "doubts", ASKED, results.DOUBTS, _DECIDED, VerbKind.RECEIVE),
+    VerbRow(Verb.IN_DOUBT, "in_doubt", NAMED, results.IDS, _DECIDED),
 )
 
 BY_NAME: Final = {row.name: row for row in ROWS}

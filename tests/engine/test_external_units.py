@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
-from broker import QueueManager
 from broker.mqi import MQPMO, MQRC
 from broker.mqi.delivery_fields import Outcome, ServiceOptions, Settlement
 from broker.mqi.external_units import Decided, Decision, PreparedDelivery
-from broker.storage.memory import MemoryStore
-from broker.testing import FaultStore
 from tests.engine.bench import opened, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from broker import Connection
     from tests.engine.bench import Bench
 
 UNIT, OTHER, DATABASE = b"u" * 16, b"o" * 16, b"d" * 16

@@ -61,11 +61,13 @@ from broker.mqi.delivery_fields import (
     Settled,
     Settlement,
 )
+from broker.mqi.external_units import Decision, Doubt, PreparedDelivery
 from broker.mqi.replies import CommandReply, ReplyPart
 from broker.mqi.security_parameters import CredentialKind, SecurityParameters
 from broker.wire import Verb
 from broker.wire.claims import packed_units, packed_winners
 from broker.wire.delivery_wire import packed_settlements
+from broker.wire.external_wire import packed_decisions, packed_deliveries
 
 ID = bytes(range(24))
 TOKEN = bytes(range(16))
@@ -92,6 +94,15 @@ SETTLEMENTS = [
     Settlement(2, Outcome.FAILED, FAILURE, timed_out=True, ran=30.0),
     Settlement(3, Outcome.LATER, seconds=60.0, counted=True),
     Settlement(4, Outcome.DONE, failed=((3, FAILURE), (5, Failure("KeyError"))), ran=0.5),
+]
+
+UNIT_ID, OTHER_ID, DATABASE = b"u" * 16, b"o" * 16, b"d" * 16
+PREPARED = [PreparedDelivery(UNIT_ID, SETTLEMENTS[0]), PreparedDelivery(OTHER_ID, SETTLEMENTS[3])]
+DECISIONS = [
+    Decision(UNIT_ID, commit=True),
+    Decision(OTHER_ID, commit=False, settlement=SETTLEMENTS[1]),
+    Decision(b"b" * 16, commit=False),
+    Decision(b"g" * 16, commit=None),
 ]
 
 REFUSED = Access(
@@ -147,6 +158,11 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.EXPLAIN_CONNECT: ("explain_connect", ("bob", "192.0.2.7", "APP", "CN=bob", "", False)),
     Verb.FIGURES: ("figures", ("ORDERS.*", "queue", "evermq", 2000)),
     Verb.RECENT_LOG: ("recent_log", (40,)),
+    Verb.PREPARE: ("prepare", (UNIT_ID, DATABASE, "orders")),
+    Verb.PREPARE_DELIVERIES: ("prepare_deliveries", (DATABASE, "orders", PREPARED)),
+    Verb.DECIDE: ("decide", (DATABASE, DECISIONS)),
+    Verb.DOUBTS: ("doubts", (DATABASE, True)),
+    Verb.IN_DOUBT: ("in_doubt", (DATABASE, [UNIT_ID, OTHER_ID])),
 }
 """The calls of a port but for PUT_MANY, by verb: the method and its arguments, in the order of the frame."""
 
@@ -218,6 +234,11 @@ RESULTS: dict[Verb, Any] = {
     Verb.EXPLAIN_CONNECT: Access(allowed=True, user="bob", steps=()),
     Verb.FIGURES: "# TYPE evermq_units_of_work gauge\nevermq_units_of_work 3\n",
     Verb.RECENT_LOG: LogPiece(42, 50, ["level=INFO event=listening", "level=INFO event=ready"]),
+    Verb.PREPARE: 0,
+    Verb.PREPARE_DELIVERIES: [0, 2019],
+    Verb.DECIDE: [0, 1, 2297, 0],
+    Verb.DOUBTS: [Doubt(UNIT_ID, 1.8e9), Doubt(OTHER_ID, 1.8e9 + 0.5)],
+    Verb.IN_DOUBT: [UNIT_ID],
 }
 """What calls return, by verb."""
 
@@ -228,6 +249,9 @@ ITEMS: dict[Verb, tuple[Any, ...]] = {
     Verb.DISCARD: packed_units(CALLS[Verb.DISCARD][1][0]),
     Verb.SERVE: ("ORDERS", list(TERMS)),
     Verb.SETTLE: packed_settlements(SETTLEMENTS),
+    Verb.PREPARE_DELIVERIES: packed_deliveries(DATABASE, "orders", PREPARED, [each.settlement for each in PREPARED]),
+    Verb.DECIDE: packed_decisions(DATABASE, DECISIONS),
+    Verb.IN_DOUBT: (DATABASE, UNIT_ID + OTHER_ID),
 }
 """The items of the frames of calls whose arguments do not go as they are, one by one."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -124,4 +125,7 @@ def test_an_error_that_makes_no_sense_is_a_wire_error(items: list[Any]) -> None:
 def test_the_answer_to_a_connect_may_say_when_the_proof_ends_and_later_more() -> None:
     assert fields(Verb.CONNECT, Connected("QM1")) == ("QM1",)
     assert result(Verb.CONNECT, across(Verb.ANSWER, "QM1", 3600.0)) == Connected("QM1", 3600.0)
-    assert result(Verb.CONNECT, across(Verb.ANSWER, "QM1", 3600.0, "later")) == Connected("QM1", 3600.0)
+    instance = "5f2b7a0e-6f0c-4a55-9d0b-0a4f6d1c7e21"
+    assert fields(Verb.CONNECT, Connected("QM1", instance=instance)) == ("QM1", inf, instance)
+    assert result(Verb.CONNECT, across(Verb.ANSWER, "QM1", inf, instance)) == Connected("QM1", instance=instance)
+    assert result(Verb.CONNECT, across(Verb.ANSWER, "QM1", 9.0, instance, 1)) == Connected("QM1", 9.0, instance)

@@ -54,6 +54,7 @@ FIELDS: dict[Verb, tuple[Any, ...]] = {
 CLAIM_CALLS = tuple(verb for verb in CALLS if Verb.CONSUMER <= verb <= Verb.BROWSE_CUTS)
 HANDLING_CALLS = (Verb.RELEASE_WAITING, Verb.SERVE, Verb.STOP_SERVING, Verb.TAKE, Verb.SETTLE)
 ACCESS_CALLS = (Verb.EXPLAIN_OPEN, Verb.EXPLAIN_CONNECT)
+UNIT_CALLS = (Verb.PREPARE, Verb.PREPARE_DELIVERIES, Verb.DECIDE, Verb.DOUBTS, Verb.IN_DOUBT)
 LATER = (
     *CLAIM_CALLS,
     *HANDLING_CALLS,
@@ -63,6 +64,7 @@ LATER = (
     *ACCESS_CALLS,
     Verb.FIGURES,
     Verb.RECENT_LOG,
+    *UNIT_CALLS,
 )
 """The calls whose frames stand behind those of the first version."""
 
@@ -98,6 +100,7 @@ CLIENT: list[tuple[Any, ...]] = [
     *((verb, 1, number, *CALLS[verb][1]) for number, verb in enumerate(ACCESS_CALLS, 323)),
     (Verb.FIGURES, 1, 330, *CALLS[Verb.FIGURES][1]),
     (Verb.RECENT_LOG, 1, 331, *CALLS[Verb.RECENT_LOG][1]),
+    *((verb, 1, number, *FIELDS.get(verb, CALLS[verb][1])) for number, verb in enumerate(UNIT_CALLS, 340)),
 ]
 SERVER: list[tuple[Any, ...]] = [
     WELCOME,
@@ -128,6 +131,8 @@ SERVER: list[tuple[Any, ...]] = [
     *((Verb.ANSWER, 1, number, *fields(verb, RESULTS[verb])) for number, verb in enumerate(ACCESS_CALLS, 323)),
     (Verb.ANSWER, 1, 330, *fields(Verb.FIGURES, RESULTS[Verb.FIGURES])),
     (Verb.ANSWER, 1, 331, *fields(Verb.RECENT_LOG, RESULTS[Verb.RECENT_LOG])),
+    (Verb.ANSWER, 3, 332, *fields(Verb.CONNECT, Connected("QM1", 3600.0, "5f2b7a0e-6f0c-4a55-9d0b-0a4f6d1c7e21"))),
+    *((Verb.ANSWER, 1, number, *fields(verb, RESULTS[verb])) for number, verb in enumerate(UNIT_CALLS, 340)),
     (Verb.REFUSED, 0, 0, 2162, "QM1 is stopping"),
 ]
 

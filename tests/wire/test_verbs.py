@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from broker.client.lasting_deliveries import LastingDeliveries
 from broker.client.port import RemotePort
 from broker.client.reconnecting import ReconnectingPort
 from broker.engine.conversation import Conversation
@@ -16,7 +17,7 @@ from broker.wire import Verb
 from broker.wire.fields import SENT
 from broker.wire.verbs import BY_NAME, BY_VERB, CALLS, ROWS, STARTED, VerbRow
 
-BY_HAND = {Verb.PUT, Verb.PUT_MANY, Verb.GET, Verb.SETTLE}
+BY_HAND = {Verb.PUT, Verb.PUT_MANY, Verb.GET, Verb.SETTLE, Verb.PREPARE_DELIVERIES, Verb.DECIDE}
 """The calls whose arguments no fields tell."""
 
 OF_A_LINE = {Verb.CONNECT, Verb.DELIVERY_CONNECT}
@@ -83,4 +84,4 @@ def test_the_other_ports_name_the_arguments_as_the_port_does(row: VerbRow) -> No
 
 def test_what_a_remote_port_does_by_itself_a_reconnecting_port_does_not_forward() -> None:
     """It forwards to the row, past the method of the remote port."""
-    assert vars(RemotePort).keys() & BY_NAME.keys() <= vars(ReconnectingPort).keys()
+    assert vars(RemotePort).keys() & BY_NAME.keys() <= {*vars(LastingDeliveries), *vars(ReconnectingPort)}

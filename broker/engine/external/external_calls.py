@@ -31,6 +31,10 @@ class ExternalCalls:
     hconn: Hconn
     of_delivery: bool
 
+    @property
+    def q_mgr_instance(self) -> str:
+        return self.context.core.instance
+
     def prepare(self, unit: bytes, database: bytes, name: str) -> Call[int]:
         return self.call_order.in_order(Call(), self._prepare, unit, database, name)
 

@@ -78,8 +78,7 @@ class Preparations:
         context = self._context
         rows = self._core.commit(unit, context.moment() if unit.reports else None)
         if unit.shared is not None:  # by a report that it causes
-            end = partial(context.member.units.end, unit, None, committed=False)
-            context.member.ask(end, "a backout", partial(_refuse_shared, call), conversation.call_order)
+            context.member.units.give_up(conversation.call_order, unit, partial(_refuse_shared, call))
             return
         branch = PreparedBranch.of(unit, rows, self._core.ids.next(), context.clock.time(), id, decider)
         self._core.branches.announce(branch)
@@ -159,7 +158,8 @@ class Preparations:
         now go to the journal in one submission.
         """
         answers: dict[int, int] = {}
-        batch: list[_Prepared] | None = []
+        batch: list[_Prepared] = []
+        gathering = True
 
         def answered(place: int, answer: int) -> None:
             answers[place] = answer
@@ -167,18 +167,18 @@ class Preparations:
                 succeed(call, [answers[each] for each in range(len(items))])
 
         def frozen(prepared: _Prepared) -> None:
-            if batch is None:  # it had to wait
-                self._submit(conversation, call, [prepared])
-            else:
+            if gathering:
                 batch.append(prepared)
+            else:  # it had to wait
+                self._submit(conversation, call, [prepared])
 
         for place, item in enumerate(items):
             self._prepare_delivery(conversation, item, decider, frozen, partial(answered, place))
-        gathered, batch = batch, None
+        gathering = False
         if not items:
             succeed(call, [])
-        growing = [each for each in gathered if each.rows.grows]
-        for together in (growing, [each for each in gathered if not each.rows.grows]):
+        growing = [each for each in batch if each.rows.grows]
+        for together in (growing, [each for each in batch if not each.rows.grows]):
             if together:
                 self._submit(conversation, call, together)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from broker.interface.port import answer
+from broker.interface.handlers.deliveries import answers_of, settlement_parts
+from broker.interface.port import Call, answer
+from broker.mqi.delivery_fields import Outcome, Settlement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,6 +16,9 @@ if TYPE_CHECKING:
     from broker.interface.port import Port
     from broker.mqi.external_units import Decision, Doubt
     from broker.transactions.transaction import ConnectionDatabases, ConnectionTransaction
+
+
+_NONE: Final = Settlement(0, Outcome.DONE)
 
 
 class ExternalUnitCalls:
@@ -61,15 +67,14 @@ class ExternalUnitCalls:
         UOW_CANCELED (2297) where an administrator has decided otherwise, STORAGE_MEDIUM_FULL (2192) for what is
         carried out when there is room.
         """
-        from broker.mqi.external_units import UNITS_MAX
-
-        calls = [
-            self.port.decide(database, decisions[at : at + UNITS_MAX]) for at in range(0, len(decisions), UNITS_MAX)
-        ]
-        return [each for call in calls for each in await answer(call)]
+        calls, rest = deque[Call[list[int]]](), iter(decisions)
+        for part in settlement_parts([each.settlement or _NONE for each in decisions]):
+            sent = [_with(next(rest), settlement) for settlement in part]
+            calls.append(self.port.decide(database, sent))
+        return await answers_of(calls)
 
     async def doubts(self, database: bytes, wait: bool = True) -> list[Doubt]:
-        """Units of a database that nobody is about to decide, up to 1,000, leased to this connection until it ends or
+        """Units of a database that nobody is about to decide, up to 500, leased to this connection until it ends or
         gives them up. With `wait`, return when there is one. Cancelled, it leases none.
         """
         return await answer(self.port.doubts(database, wait))
@@ -78,11 +83,15 @@ class ExternalUnitCalls:
         """Return those of these units that the database has not decided, as far as that is durable."""
         from broker.mqi.external_units import UNITS_MAX
 
-        calls = [self.port.in_doubt(database, units[at : at + UNITS_MAX]) for at in range(0, len(units), UNITS_MAX)]
-        return [each for call in calls for each in await answer(call)]
+        parts = range(0, len(units), UNITS_MAX)
+        return await answers_of(deque([self.port.in_doubt(database, units[at : at + UNITS_MAX]) for at in parts]))
 
     def _give_back(self) -> None:
         raise NotImplementedError
 
     def _unit_ends(self) -> None:
         raise NotImplementedError
+
+
+def _with(decision: Decision, settlement: Settlement) -> Decision:
+    return decision if decision.settlement is None else decision._replace(settlement=settlement)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from broker.interface.answers import Opened
 from broker.interface.message import Message
-from broker.interface.port import answer
-from broker.mqi.delivery_fields import FAILURES_MAX, NO_FAILURE, SETTLE_MAX, check_feedback
+from broker.interface.port import Call, answer
+from broker.mqi.delivery_fields import FAILURES_MAX, NO_FAILURE, PREPARE_ENDS, SETTLE_MAX, check_feedback
 from broker.mqi.errors import MQError
 from broker.mqi.layouts.layouts import MQTMC2
-from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from broker.mqi.external_units import PreparedDelivery
 
 
-_ENDED: Final = (0, int(MQRC.HOBJ_ERROR), int(MQRC.BACKED_OUT), int(MQRC.UNEXPECTED_ERROR))
+T = TypeVar("T")
 
 
 @dataclass(slots=True, frozen=True)
@@ -120,16 +119,7 @@ class Deliveries:
             connection = self._connections.pop(each.id, None)
             if connection is not None:
                 connection.delivery_ends()
-        calls = deque([self._port.settle_deliveries(part) for part in _parts(settlements)])
-        settled: list[Settled] = []
-        try:
-            while calls:
-                answered: list[Settled] = await answer(calls.popleft())
-                settled += answered
-        finally:
-            for call in calls:
-                call.withdraw()
-        return settled
+        return await answers_of(deque([self._port.settle_deliveries(part) for part in settlement_parts(settlements)]))
 
     async def prepare(self, database: bytes, prepared: Sequence[PreparedDelivery], name: str = "") -> list[int]:
         """Prepare deliveries that end DONE, each with all that was put and got through its own connection before: they
@@ -137,20 +127,17 @@ class Deliveries:
         a reason. HOBJ_ERROR (2019): it is not in this connection's hands. BACKED_OUT (2003): it has ended otherwise,
         as a settlement would have. With any other it is to be settled still, as for `Connection.prepare`.
         """
-        from broker.mqi.external_units import UNITS_MAX
-
         for each in prepared if self._connections else ():
             connection = self._connections.get(each.settlement.id)
             if connection is not None:
                 connection.delivery_ends()
-        kept = [each._replace(settlement=_kept(each.settlement)) for each in prepared]
-        calls = [
-            self._port.prepare_deliveries(database, name, kept[at : at + UNITS_MAX])
-            for at in range(0, len(kept), UNITS_MAX)
-        ]
-        answers = [reason for call in calls for reason in await answer(call)]
-        for each, reason in zip(kept, answers, strict=True):
-            if reason in _ENDED:
+        rest, calls = iter(prepared), deque[Call[list[int]]]()
+        for part in settlement_parts([each.settlement for each in prepared]):
+            sent = [next(rest)._replace(settlement=each) for each in part]
+            calls.append(self._port.prepare_deliveries(database, name, sent))
+        answers = await answers_of(calls)
+        for each, reason in zip(prepared, answers, strict=True):
+            if reason in PREPARE_ENDS:
                 self._connections.pop(each.settlement.id, None)
         return answers
 
@@ -175,7 +162,20 @@ class Deliveries:
         return Delivered(received.id, received.attempt, received.limit, received.waited, messages, self._trigger)
 
 
-def _parts(settlements: Sequence[Settlement]) -> Iterator[list[Settlement]]:
+async def answers_of(calls: deque[Call[list[T]]]) -> list[T]:
+    """Return the answers of calls about the parts of a list."""
+    found: list[T] = []
+    try:
+        while calls:
+            answered: list[T] = await answer(calls.popleft())
+            found += answered
+    finally:
+        for call in calls:
+            call.withdraw()
+    return found
+
+
+def settlement_parts(settlements: Sequence[Settlement]) -> Iterator[list[Settlement]]:
     """Settlements in parts that make one call each, with what is kept of their failures."""
     part: list[Settlement] = []
     failures = 0

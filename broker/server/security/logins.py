@@ -169,7 +169,7 @@ class Logins:
             port.hconn.limits = port.hconn.limits._replace(max_length=channel.max_length)
         calls.begin(connecting.conversation, port)
         left = self._manager.authentication.proofs.seconds_left(proof.login)
-        connecting.call.set_result(Connected(self._manager.name, left))
+        connecting.call.set_result(Connected(self._manager.name, left, self._manager.core.instance))
         if session.newcomer is not None:
             session.newcomer.logged_in()
 

@@ -215,6 +215,9 @@ class Units:
     def back_out(self, call_order: CallOrder, unit: Unit, then: Done) -> None:
         self._member.ask(partial(self.back_out_unit, unit), "a backout", then, call_order)
 
+    def give_up(self, call_order: CallOrder, unit: Unit, then: Done) -> None:
+        self._member.ask(partial(self.end, unit, None, committed=False), "a backout", then, call_order)
+
     async def back_out_unit(self, unit: Unit) -> None:
         """Back a unit out, and settle it. Raises OUTCOME_PENDING (2124) while the database is out of reach: what it has
         done to shared queues is undone later, which is certain; StoreFullError, StoreFailedError.
