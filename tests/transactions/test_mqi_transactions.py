@@ -9,7 +9,7 @@ import pytest
 
 from broker import MQError, QueueManager
 from broker.mqi import MQOO, MQRC
-from tests.databases.ways import DatabaseWay  # noqa: TC001
+from tests.databases.ways import DatabaseWay
 from tests.transactions.shops import INSERT
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from broker.interface.queue import Queue
     from broker.mqi.delivery_fields import ServiceOptions
     from broker.mqi.reasons import MQRC
-    from broker.transactions.transaction import SyncConnectionTransaction
     from broker.mqi.structures import ObjectDescriptor
+    from broker.transactions.transaction import SyncConnectionTransaction
 
 F = TypeVar("F")
 T = TypeVar("T")
