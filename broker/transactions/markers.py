@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 INTERVAL: Final = 1.0
-"""Seconds between two deletions at least."""
+"""Seconds for which markers are gathered before they are deleted."""
 
 DELETED_MAX: Final = 1000
 OLD: Final = 3600.0
@@ -39,7 +39,6 @@ class DecidedMarkers:
         self._opened = opened
         self._clock = clock
         self._units: list[bytes] = []
-        self._next = 0.0
         self._closed = False
         self._timer: Timer | None = None
         self._deleting: asyncio.Task[None] | None = None
@@ -53,7 +52,7 @@ class DecidedMarkers:
         """Delete the marker of this unit, soon."""
         self._units.append(unit)
         if self._timer is None and self._deleting is None:
-            self._timer = self._clock.call_later(max(self._next - self._clock.monotonic(), 0.0), self._begin)
+            self._timer = self._clock.call_later(INTERVAL, self._begin)
 
     async def close(self) -> None:
         """Delete what is left."""
@@ -70,7 +69,6 @@ class DecidedMarkers:
         self._deleting.add_done_callback(self._deleted)
 
     async def _delete(self) -> None:
-        self._next = self._clock.monotonic() + INTERVAL
         units, self._units = self._units[:DELETED_MAX], self._units[DELETED_MAX:]
         try:
             await self._opened.delete(units)
@@ -82,7 +80,7 @@ class DecidedMarkers:
         if not deleting.cancelled() and (error := deleting.exception()) is not None:
             raise error  # a mistake of ours: the loop's exception handler tells it
         if self._units and not deleting.cancelled() and not self._closed:
-            self._timer = self._clock.call_later(max(self._next - self._clock.monotonic(), 0.0), self._begin)
+            self._timer = self._clock.call_later(INTERVAL, self._begin)
 
 
 async def clean(opened: OpenDatabase, connection: Connection, clock: Clock) -> int:
