@@ -89,6 +89,7 @@ async def end_prepared(transaction: Ends, side: Side) -> None:
     except BaseException as error:
         await side.decide(committed=None, error=error)
         raise
+    await transaction.release()  # its place is for others, while the queue manager is told
     await side.reached(TransactionStep.COMMIT)
     await side.decide(committed=True)
     await side.reached(TransactionStep.DECIDE)

@@ -35,6 +35,7 @@ class OrderShop(Shop):
         super().__init__(door, store)
         self.books = way
         self.database: Database = way.database(**{"pool_wait": 5.0, **options})
+        self.lines: list[Any] = []
         self.connection_type = getattr(importlib.import_module(way.needs), "Connection")  # noqa: B009
 
     @property

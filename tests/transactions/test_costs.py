@@ -1,7 +1,8 @@
-"""What a transaction costs, counted and not timed: syncs of the journal, calls of the queue manager, statements (D4.9)."""
+"""The cost of a transaction, counted: syncs of the journal, calls of the queue manager, statements (D4.9)."""
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections import Counter
@@ -11,10 +12,15 @@ import pytest
 
 from broker.databases.calls import AdapterCalls
 from broker.engine.conversation import Conversation
-from tests.databases.ways import DatabaseWay  # noqa: TC001
+from broker.mqi import Settlement
+from broker.transactions import Decision, PreparedDelivery
+from broker.transactions.decisions import DecisionSender
+from tests.databases.ways import DatabaseWay
 from tests.transactions.shops import OrderShop
+from triggers.transactions.settling import Preparer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 CALLS = ("prepare", "prepare_deliveries", "decide", "settle_deliveries", "commit", "backout")
@@ -86,24 +92,30 @@ async def test_d4_9_a_producer_costs_two_syncs(way: DatabaseWay, monkeypatch: py
         assert counted.calls == {"prepare": 1, "decide": 1}
 
 
-async def test_d4_9_those_of_one_turn_are_prepared_and_decided_together(
-    way: DatabaseWay, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if way.places < 3:
-        pytest.skip("SQLite has one transaction at a time")
-    async with OrderShop(way) as shop:
-        shop.handle(concurrency=3)
-        async with shop.running(handlers=False):
-            for order in range(1, 31):
-                await shop.app.put("ORDERS", str(order))
-        counted = Counted(monkeypatch)
-        async with shop.running():
-            await at_rest(shop, list(range(1, 31)))
-        assert counted.calls["prepare_deliveries"] < 30
-        assert counted.calls["settle_deliveries"] == 0
+async def test_d4_9_those_of_one_turn_are_prepared_in_one_call_and_decided_in_one() -> None:
+    calls: list[tuple[str, int]] = []
+
+    class QueueManagerSide:
+        async def prepare(self, database: bytes, prepared: Sequence[PreparedDelivery], name: str = "") -> list[int]:
+            calls.append(("prepare", len(prepared)))
+            return [0] * len(prepared)
+
+        async def decide(self, database: bytes, decisions: Sequence[Decision]) -> list[int]:
+            calls.append(("decide", len(decisions)))
+            return [0] * len(decisions)
+
+    side, decided = QueueManagerSide(), list[bytes]()
+    units = [bytes([each]) * 16 for each in range(7)]
+    preparer = Preparer(side, bytes(16), "orders")
+    sender = DecisionSender(bytes(16), "orders", lambda unit, _: decided.append(unit))
+    connection: Any = side
+    await asyncio.gather(*(preparer.add(PreparedDelivery(each, Settlement(1, 0))) for each in units))
+    await asyncio.gather(*(sender.send(connection, Decision(each, commit=True)) for each in units))
+    assert calls == [("prepare", 7), ("decide", 7)]
+    assert decided == units
 
 
-async def test_an_app_without_a_database_loads_nothing_of_it(tmp_path: Path) -> None:
+def test_an_app_without_a_database_loads_nothing_of_it(tmp_path: Path) -> None:
     """In a process of its own."""
     program = (
         "import asyncio, sys\n"

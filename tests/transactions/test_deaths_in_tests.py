@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from contextlib import suppress
 from dataclasses import dataclass
@@ -111,6 +112,7 @@ async def test_d4_3_a_worker_that_dies_between_prepare_and_commit_charges_nobody
         await works.check(t, [1])
         assert works.attempts == [1, 1]
         assert await t.messages("ORDERS.DEAD") == []
+        await t.advance(2)
         assert works.markers(t) == ["aborted"]
 
 
@@ -188,6 +190,26 @@ async def test_d2_trap_8_a_queue_manager_that_is_killed_keeps_what_is_in_doubt(t
         await t.idle(delayed=True)
         await works.check(t, [1])
         assert works.attempts == [1]
+
+
+@both_kinds
+async def test_d1_3_a_worker_that_wakes_up_when_another_has_the_message_is_refused(threaded: bool) -> None:
+    works = Works(threaded=threaded, retry=Retry(3, backoff=1))
+    async with works.test() as t:
+        works.prepare(t)
+        await t.put("ORDERS", Order(1))
+        zombie = t._worker
+        frozen = zombie.stop_behind("work")
+        while not frozen.is_set():
+            await t.clock._rest()
+            await asyncio.sleep(0.001)
+        zombie._source.cut()  # it is frozen with a transaction that is open, and its line is cut
+        zombie._go_on.set()  # and wakes up
+        await zombie._ended()
+        await t._start_worker()
+        await t.idle(delayed=True)
+        await works.check(t, [1])
+        assert works.attempts == [1, 1]
 
 
 async def test_a_step_that_no_transaction_has_is_refused() -> None:

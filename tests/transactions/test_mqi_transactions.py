@@ -61,9 +61,7 @@ def reached(connection: Connection, way: DatabaseWay) -> Any:
     return SyncConnection(connection, Portal()) if way.needs == "sqlite3" else connection
 
 
-async def test_d3_1_what_is_got_put_and_written_is_committed_together(
-    connection: Connection, way: DatabaseWay
-) -> None:
+async def test_d3_1_what_is_got_put_and_written_is_committed_together(connection: Connection, way: DatabaseWay) -> None:
     database = way.database(pool_wait=5.0)
     await connection.put1("ORDERS", b"1")
     await move(reached(connection, way), database, way)

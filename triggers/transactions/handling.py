@@ -316,9 +316,10 @@ class TransactionRun(Run):
             await self._transaction.commit()
             return
         transaction, thread = self._transaction, self._thread
-        committing = thread.run(lambda: driven(transaction.commit()))
+        committing = thread.run(lambda: driven(_commit_and_release(transaction)))
         try:
             await committing
+            self._transaction = None
         except asyncio.CancelledError:  # the thread goes on, and ends by itself
             thread.run(lambda: driven(transaction.release()))
             thread.leave()
@@ -360,6 +361,11 @@ class TransactionRun(Run):
                 self.server.clock.monotonic() - self._sent, extra={"event": "commit_hangs"},
             )  # fmt: skip
             self._look_whether_it_hangs()
+
+
+async def _commit_and_release(transaction: Any) -> None:
+    await transaction.commit()
+    await transaction.release()
 
 
 class _Ends:
