@@ -73,6 +73,7 @@ MAY_IMPORT = {
         "clock",
         "commands",
         "config",
+        "databases",
         "dead_letters",
         "engine",
         "interface",

@@ -118,6 +118,11 @@ COMMANDS = (
         "Show the queue manager at work, twice a second: queues by the age of their oldest message, by rate or by "
         "depth; handlers with their rates and failures; units of work and who holds them.",
     ),
+    ListedCommand(
+        "transactions",
+        "broker.cli.administration.transactions",
+        "Look after the table of markers that decides transactions in a program's own database.",
+    ),
     ListedCommand("unit", "broker.cli.service.unit", "Print a hardened unit of systemd that runs this installation."),
     ListedCommand("user", "broker.cli.administration.users", "Define users, change and remove them, and list them."),
     ListedCommand(

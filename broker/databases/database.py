@@ -13,7 +13,7 @@ from broker.databases.choosing import DatabaseSource, adapter_of, library_of, pa
 from broker.databases.errors import DatabaseAwayError, ProgramDatabaseError
 from broker.databases.markers import Markers, TableName
 from broker.databases.opened import OpenDatabase
-from broker.databases.preparing import Preparation
+from broker.databases.preparing import DatabaseCheck
 from broker.databases.transaction import told
 
 
@@ -82,8 +82,8 @@ class Database:
         markers = Markers(self.table, adapter.dialect)
         opened = OpenDatabase(calls, markers, clock or Clock())
         try:
-            preparation = Preparation(calls, markers, create=self.create, durable=self.durable)
-            opened.prepared(await opened.run(preparation.run()), self.name)
+            check = DatabaseCheck(calls, markers, create=self.create, durable=self.durable)
+            opened.prepared(await opened.run(check.run()), self.name)
         except BaseException:
             await opened.close()
             raise

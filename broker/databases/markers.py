@@ -59,7 +59,6 @@ class Markers:
         self.dialect: Dialect = dialect
         self.select_id = f"SELECT q_mgr FROM {name} WHERE unit = ?"
         self.select_outcome = f"SELECT outcome FROM {name} WHERE unit = ?"
-        self.update_id = f"UPDATE {name} SET q_mgr = ? WHERE unit = ?"
 
     def ddl(self, *, if_missing: bool = False) -> str:
         """Return the statement that makes the table."""
@@ -85,6 +84,10 @@ class Markers:
             f"SELECT unit FROM {self.name} WHERE q_mgr = ? AND outcome <> '{ID_OUTCOME}' AND at < CASE outcome "
             f"WHEN '{ABORTED}' THEN {late - ABORTED_SECONDS} ELSE {late} END ORDER BY at LIMIT {int(limit)}"
         )
+
+    def of_instance(self) -> str:
+        """Return the statement that finds the units of a queue manager's instance."""
+        return f"SELECT unit FROM {self.name} WHERE q_mgr = ? AND outcome <> '{ID_OUTCOME}' ORDER BY at"
 
     def count(self) -> str:
         """Return the statement that counts markers by queue manager's instance and outcome, with the oldest of each."""

@@ -32,7 +32,7 @@ class PreparedDatabase(NamedTuple):
     weakness: str
 
 
-class Preparation:
+class DatabaseCheck:
     """What is done once, before the first transaction. Raises DatabaseAwayError, DatabaseUnusableError."""
 
     def __init__(self, calls: AdapterCalls, markers: Markers, *, create: bool, durable: bool) -> None:

@@ -21,6 +21,7 @@ _PLACES: Final = {
     "cli": (2.5, 0),
     "benchmarks": (0, 1),
     "spark": (1, 1),
+    "databases": (2.5, 2),
     "dead_letters": (2, 1),
     "client": (3, 1),
     "server": (4, 1),

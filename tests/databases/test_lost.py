@@ -95,7 +95,7 @@ async def test_d1_5_a_late_commit_behind_an_aborted_marker_fails(
     assert (way.orders(), way.markers()) == ([], ["aborted"])
 
 
-async def test_trap_4_commit_that_is_answered_with_rollback_is_refused(
+async def test_a_commit_that_is_answered_with_rollback_is_refused(
     opened_postgres: OpenDatabase, way: DatabaseWay
 ) -> None:
     async def failed(transaction: DatabaseTransaction) -> None:

@@ -186,17 +186,12 @@ _Connection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
 
 def _pipeline(connection: psycopg.Connection[Any], sql: str) -> AbstractContextManager[Any]:
-    return connection.pipeline() if _goes_in_pipeline(connection, sql) else nullcontext()
+    """Send several statements together."""
+    return connection.pipeline() if ";" in sql and psycopg.Pipeline.is_supported() else nullcontext()
 
 
 def _async_pipeline(connection: psycopg.AsyncConnection[Any], sql: str) -> AbstractAsyncContextManager[Any]:
-    return connection.pipeline() if _goes_in_pipeline(connection, sql) else nullcontext()
-
-
-def _goes_in_pipeline(connection: _Connection, sql: str) -> bool:
-    """True if more than one statement would be sent: several, or one that psycopg sends BEGIN before."""
-    begins = connection.info.transaction_status == TransactionStatus.IDLE
-    return (";" in sql or begins) and psycopg.Pipeline.is_supported()
+    return connection.pipeline() if ";" in sql and psycopg.Pipeline.is_supported() else nullcontext()
 
 
 def _check_idle(connection: _Connection) -> None:

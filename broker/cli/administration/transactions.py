@@ -1,0 +1,257 @@
+"""`evermq transactions`: the table of markers in a program's own database."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import uuid
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from broker.cli.administration.status import table
+from broker.cli.conversation import connected, run, with_url
+from broker.cli.program import CannotRunError, SomeFailedError
+from broker.cli.terminal.moment import in_utc
+from broker.cli.terminal.terminal import say, warn
+from broker.config.kinds import DatabaseAddress
+from broker.databases.database import Database
+from broker.databases.errors import DatabaseAwayError, DatabaseUnusableError, ProgramDatabaseError
+from broker.databases.markers import ID_OUTCOME, ID_UNIT, Markers, TableName
+from broker.secret_files import SecretFileError, read_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from broker import Connection
+    from broker.databases.opened import OpenDatabase
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+Result = TypeVar("Result")
+
+VARIABLE: Final = "EVERMQ_DATABASE"
+CLEANED_SECONDS: Final = 3600.0
+"""The age from which a marker is looked at: younger ones are deleted by who has committed them."""
+
+_STEP: Final = 1000
+_POSTGRESQL: Final = ("postgresql://", "postgres://")
+
+
+@click.group()
+def transactions() -> None:
+    """Look after the table of markers that decides transactions in a program's own database.
+
+    The database is DSN, the path of an SQLite file or postgresql://user@host/database; else that in --dsn-file, or in
+    EVERMQ_DATABASE. A password is in one of these two, in PGPASSWORD or in ~/.pgpass, and never in DSN.
+    """
+
+
+_table = click.option(
+    "--table",
+    "table_name",
+    metavar="NAME",
+    default="evermq_unit",
+    show_default=True,
+    help="The table, as Database(table=) has it.",
+)
+_SOURCES: Final = (
+    click.argument("dsn", required=False),
+    click.option("--dsn-file", metavar="FILE", help="The DSN is in FILE, a password in it too."),
+)
+
+
+def _about_database(command: Command) -> Command:
+    """The options that name a database and its table."""
+    for option in (*_SOURCES, _table):
+        command = option(command)
+    return command
+
+
+@transactions.command()
+@click.option("--dialect", type=click.Choice(["postgresql", "sqlite"]), help="The SQL; else that of DSN.")
+@_about_database
+def ddl(dialect: str | None, dsn: str | None, dsn_file: str | None, *, table_name: str) -> None:
+    """Print the statement that makes the table, for who may run it."""
+    kind = dialect or ("postgresql" if _address(dsn, dsn_file).startswith(_POSTGRESQL) else "sqlite")
+    say(f"{Markers(_named(table_name), 'postgresql' if kind == 'postgresql' else 'sqlite').ddl()};")
+
+
+@transactions.command()
+@_about_database
+@with_url
+def status(dsn: str | None, dsn_file: str | None, *, table_name: str, url: str) -> None:
+    """Show the markers, by queue manager's instance and outcome, and which units are in doubt.
+
+    Only the queue manager knows what is in doubt: it is asked about the markers of its own instance.
+    """
+
+    async def work(opened: OpenDatabase) -> None:
+        say(f"database {opened.label}, table {opened.markers.name}")
+        if opened.weakness:
+            warn(f"a COMMIT may be lost, which durable=False takes: {opened.weakness}")
+        rows = [[str(each) for each in row] for row in await opened.rows(opened.markers.count())]
+        if rows:
+            shown = [[q_mgr, outcome, count, in_utc(float(oldest))] for q_mgr, outcome, count, oldest in rows]
+            say("\n".join(table([["q_mgr", "outcome", "markers", "oldest"], *shown])))
+        else:
+            say("no markers")
+        async with AsyncExitStack() as stack:
+            try:
+                connection = await connected(stack, url, commands=True)
+            except CannotRunError as error:
+                say(f"what is in doubt is not known: {error}")
+                return
+            units = await units_in_doubt(opened, connection)
+            say(f"in doubt at {connection.q_mgr_instance}: {len(units)}")
+            for unit in units:
+                say(f"  {uuid.UUID(bytes=unit)}")
+
+    _with_database(dsn, dsn_file, table_name, work)
+
+
+@transactions.command()
+@_about_database
+@with_url
+def clean(dsn: str | None, dsn_file: str | None, *, table_name: str, url: str) -> None:
+    """Delete markers older than an hour that decide nothing any more.
+
+    Only those of the instance of the queue manager at --url, which is asked which units are in doubt. Markers of
+    aborted units stay for a day. A running app does this hourly.
+    """
+
+    async def work(opened: OpenDatabase) -> None:
+        async with AsyncExitStack() as stack:
+            connection = await connected(stack, url, commands=True)
+            count = await cleaned(opened, connection)
+        say(f"{count} markers deleted from {opened.markers.name}")
+
+    _with_database(dsn, dsn_file, table_name, work)
+
+
+@transactions.command("new-id")
+@_about_database
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def new_id(dsn: str | None, dsn_file: str | None, *, table_name: str, yes: bool) -> None:
+    """Give a copy of a database an id of its own, so that it decides no units of the one it was copied from.
+
+    Never for that one itself: its units in doubt would be decided by nobody.
+    """
+    if not yes:
+        click.confirm("Is this the copy? Units in doubt of this database would be decided by nobody", abort=True)
+
+    async def work(opened: OpenDatabase) -> None:
+        await give_new_id(opened)
+        say(f"the database in {opened.markers.name} is another one from now on")
+
+    _with_database(dsn, dsn_file, table_name, work)
+
+
+async def units_in_doubt(opened: OpenDatabase, connection: Connection) -> list[bytes]:
+    """Return the units with a marker here that the queue manager has not ended."""
+    rows = await opened.rows(opened.markers.of_instance(), connection.q_mgr_instance)
+    return await connection.in_doubt(opened.id, [bytes(row[0]) for row in rows]) if rows else []
+
+
+async def cleaned(opened: OpenDatabase, connection: Connection) -> int:
+    """Delete what is old and not in doubt, of the connection's queue manager alone; how many that were.
+
+    Markers are read first and the queue manager is asked then: a unit that is prepared in between has a younger marker.
+    """
+    q_mgr = connection.q_mgr_instance
+    if not q_mgr:
+        raise SomeFailedError("the queue manager is of an older release, which has no units of a database")
+    count, passed = 0, 0
+    before = opened.clock.time() - CLEANED_SECONDS
+    while True:
+        units = (await opened.old_markers(q_mgr, before, passed + _STEP))[passed:]
+        kept = set(await connection.in_doubt(opened.id, units)) if units else set()
+        done = [unit for unit in units if unit not in kept]
+        await opened.delete(done)
+        count += len(done)
+        passed += len(kept)
+        if len(units) < _STEP:
+            return count
+
+
+async def give_new_id(opened: OpenDatabase) -> None:
+    """Write another id into the table."""
+    delete, insert = opened.markers.delete(1), opened.markers.insert(ID_OUTCOME, 0)
+    fresh = str(uuid.UUID(bytes=secrets.token_bytes(16)))
+    await opened.rows(f"{delete}; {insert}", ID_UNIT, ID_UNIT, fresh)
+
+
+def _with_database(
+    dsn: str | None, dsn_file: str | None, table_name: str, work: Callable[[OpenDatabase], Awaitable[Result]]
+) -> Result:
+    """Do something with a database, which is not changed by that it is opened."""
+    name = _named(table_name)
+    source = _source(_address(dsn, dsn_file))
+
+    async def worked() -> Result:
+        opened = await Database(source, table=str(name), create=False, durable=False).open()
+        try:
+            return await work(opened)
+        finally:
+            await opened.close()
+
+    try:
+        return run(worked)
+    except (DatabaseAwayError, DatabaseUnusableError) as error:
+        raise CannotRunError(str(error)) from error
+    except ProgramDatabaseError as error:
+        raise SomeFailedError(str(error)) from error
+
+
+def _named(text: str) -> TableName:
+    try:
+        return TableName.parsed(text)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _address(dsn: str | None, dsn_file: str | None) -> str:
+    """Return the DSN. Raises CannotRunError for one with a password among the arguments, which is not shown."""
+    if dsn and (DatabaseAddress.has_password(dsn) or re.search(r"password\s*=", dsn, re.IGNORECASE)):
+        raise CannotRunError(
+            "a password in DSN is seen by everybody who lists the processes of this machine: have the DSN in "
+            f"--dsn-file or in {VARIABLE}, or the password in PGPASSWORD or in ~/.pgpass"
+        )
+    if dsn and dsn_file:
+        raise click.UsageError("DSN and --dsn-file: give one of them")
+    if dsn_file:
+        try:
+            return read_secret(Path(dsn_file)).decode("utf-8", "surrogateescape").strip()
+        except SecretFileError as error:
+            raise CannotRunError(str(error)) from None
+    if found := dsn or os.environ.get(VARIABLE):
+        return found
+    raise click.UsageError(f"which database? Give DSN, --dsn-file or {VARIABLE}")
+
+
+def _source(address: str) -> Any:
+    """Return what opens a database. Raises CannotRunError."""
+    if not address.startswith(_POSTGRESQL):
+        if "://" in address:
+            raise CannotRunError("the DSN is no postgresql://user@host/database, and no path of an SQLite file")
+        if not Path(address).is_file():
+            raise CannotRunError(f"{address}: there is no such file")
+        return Path(address)
+    try:
+        import asyncpg
+    except ImportError as error:
+        raise CannotRunError("PostgreSQL needs asyncpg: pip install 'evermq[postgres]'") from error
+
+    async def pool() -> Any:
+        try:
+            return await asyncpg.create_pool(address, min_size=1, max_size=1)
+        except (asyncpg.InterfaceError, OSError):  # some of both are a ValueError
+            raise
+        except ValueError:  # whose text may have a part of a password
+            raise DatabaseUnusableError(
+                "the DSN cannot be read: characters of a password that mean something in URLs are written as %40"
+            ) from None
+
+    return pool
