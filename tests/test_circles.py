@@ -14,13 +14,13 @@ from tests.test_layers import FILES, ROOT, parsed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-LARGEST = {"broker/core": 26, "broker/engine": 38, "broker/sharing": 36}
+LARGEST = {"broker/core": 26, "broker/engine": 44, "broker/sharing": 36}
 """The most modules of a room in one circle."""
 
 FAN_OUT = 30
 TIES = {
     "broker/core/manager.py": 45,
-    "broker/engine/context.py": 31,
+    "broker/engine/context.py": 32,
     "broker/engine/conversation.py": 40,
     "broker/engine/manager.py": 38,
     "broker/sharing/members/group_member.py": 40,

@@ -11,6 +11,7 @@ How rules are cited in comments, in docstrings and in what a test says when it f
 | log rule 4.1, log case 12, invariant L3 | `docs/rules/log.md` |
 | claims rule 2.5, K33 (a case) | `docs/rules/claims.md` |
 | handlers rule 2.5, H2.3 (a case) | `docs/rules/handlers.md` |
+| transactions rule 2.5, D2.3 (a case) | `docs/rules/transactions.md` |
 | queue-sharing 9.4, queue-sharing rule 10.2.2, queue-sharing trap 4, Q3.1 (a case) | `docs/rules/queue-sharing.md` |
 | security 5.2, security rule 5.2, X5.2 (a case) | `docs/rules/security.md` |
 | O3.1 (a case) | `docs/rules/operations.md` |
@@ -45,7 +46,7 @@ NOT_TAKEN = {"T14.2", "T14.3"}
 ELSEWHERE = {"H1.9", "K68"}
 """A case that `tests/handlers/missing.txt` has, and one that is told by the cases of queue sharing."""
 
-CASE = re.compile(r"[HQTX]\d+\.\d+|[KS]\d+|queue-sharing trap \d+")
+CASE = re.compile(r"[DHQTX]\d+\.\d+|[KS]\d+|queue-sharing trap \d+")
 """The numbers that need a test."""
 
 PART = re.compile(r" (?:row|trap|variant|segmented variant)\b")
@@ -109,6 +110,10 @@ def test_nothing_speaks_of_a_book_that_is_not_there() -> None:
         ('"""Claims rules 2.5 and 3.4, claims rule 2 (K33)."""', ["K33", *(f"claims rule {n}" for n in (2, 2.5, 3.4))]),
         ('"""Journal rules 11 and 12, invariant 3."""', ["invariant 3", "journal rule 11", "journal rule 12"]),
         ('"""Handlers rules 1.3 and 2 (H1.4)."""', ["H1.4", "handlers rule 1.3", "handlers rule 2"]),
+        (
+            '"""Transactions rules 2.4 and 3, transactions rule 2.1 (D2.4)."""',
+            ["D2.4", *(f"transactions rule {n}" for n in (2.1, 2.4, 3))],
+        ),
         ('raise Violation(f"journal rule 7: {call}")', ["journal rule 7"]),
         (
             '"""Queue-sharing 3 (Q3.1), queue-sharing rule 10.2.2."""',
@@ -129,6 +134,7 @@ def test_nothing_speaks_of_a_book_that_is_not_there() -> None:
         ("def test_s3_segmented_variant_it(): ...", ["S3", "S3 segmented variant"]),
         ("def test_s7_trap_the_browse(): ...", ["S7", "S7 trap"]),
         ("def test_k17_and_k18_each(): ...", ["K17", "K18"]),
+        ("def test_d1_10_and_d2_1_each(): ...", ["D1.10", "D2.1"]),
         ("def test_h12_4_and_h2_14_each(): ...", ["H12.4", "H2.14"]),
         ("def test_s3_1_and_s10_2_each(): ...", ["Q10.2", "Q3.1"]),
         ("def test_x5_1_and_x10_3_each(): ...", ["X10.3", "X5.1"]),

@@ -32,7 +32,6 @@ from broker.engine.calls.unit_of_work import UnitOfWork
 from broker.engine.claims.claim_calls import ClaimCalls
 from broker.engine.claims.sink_calls import SinkCalls
 from broker.engine.context import WAITS_AT_ONCE
-from broker.engine.external.external_calls import ExternalCalls
 from broker.engine.figures.call_counts import counted
 from broker.engine.handlers.delivery_calls import DeliveryCalls
 from broker.engine.handlers.leases import Leases
@@ -66,7 +65,7 @@ _FIGURES_BYTES = 1024  # of a queue, in a status
 
 
 @counted
-class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, ExternalCalls, SinkCalls, Port):
+class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
     """One connection to the queue manager."""
 
     def __init__(self, manager: QueueManager, appl_name: str, user: str, channel: str, room: Room = BOUNDLESS) -> None:

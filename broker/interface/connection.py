@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from broker.deprecated import renamed, renamed_argument
-from broker.interface.administration.status import StatusQuestions
 from broker.interface.batches.async_puts import AsyncPuts, AsyncStatus, asynchronous
 from broker.interface.claims.claim_calls import Claims
 from broker.interface.claims.consumer import Consumer
@@ -55,7 +54,7 @@ _PUT_SYNCPOINT: Final = MQPMO.SYNCPOINT.value
 _GET_SYNCPOINT: Final = (MQGMO.SYNCPOINT | MQGMO.SYNCPOINT_IF_PERSISTENT).value
 
 
-class Connection(StatusQuestions, ExternalUnitCalls):
+class Connection(ExternalUnitCalls):
     """A connection: `async with manager.connect()` or `async with broker.connect(url)`, or either of them awaited, and
     `close`, in any tasks of one event loop.
 

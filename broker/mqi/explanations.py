@@ -20,6 +20,8 @@ class Cause(StrEnum):
     """Put in a unit of work that has not been committed."""
     UNCOMMITTED_GET = "UNCOMMITTED_GET"
     """Got in a unit of work that has not been committed: gone with its commit, back with its backout."""
+    IN_DOUBT = "IN_DOUBT"
+    """Put or got in a unit of work that is prepared, and whose decision lies in a database and is not known here."""
     LOCKED = "LOCKED"
     """Locked by a browse; only the handle that holds the lock sees it."""
     CLAIMED = "CLAIMED"

@@ -31,7 +31,7 @@ EXAMPLES: Final = "test_rule_numbers.py"
 PAGES: Final = (
     "rules/semantics.md", "rules/triggers.md", "reference/commands.md", "explanation/durability.md", "rules/log.md",
     "rules/claims.md", "rules/handlers.md", "rules/queue-sharing.md", "rules/security.md",
-    "rules/operations.md",
+    "rules/operations.md", "rules/transactions.md",
 )  # fmt: skip
 """The pages that have numbers."""
 
@@ -47,7 +47,7 @@ class Entry(NamedTuple):
 
 
 _HEADING: Final = re.compile(
-    r"#+ (?P<title>(?P<number>\d+(?:\.\d+)?|S\d+|(?:Journal|Log|Claims|Handlers) rule \d+"
+    r"#+ (?P<title>(?P<number>\d+(?:\.\d+)?|S\d+|(?:Journal|Log|Claims|Handlers|Transactions) rule \d+"
     r"|Queue-sharing \d+(?:\.\d+)?|Security \d+)[.:]? (?P<words>.+))"
 )
 _ROW: Final = re.compile(r'\| <a id="(?P<anchor>[^"]+)"></a>(?P<number>\S+) \| (?P<words>.*?) \|')
@@ -60,6 +60,7 @@ _LISTING: Final = {
     "rules/handlers.md": "handlers rule",
     "rules/queue-sharing.md": "queue-sharing",
     "rules/security.md": "security",
+    "rules/transactions.md": "transactions rule",
 }
 """What the rules in the lists of these pages are cited as."""
 _CASE: Final = re.compile(r'\| <a id="(?P<anchor>log-case-\d+)"></a>(?P<number>\d+) \| (?P<words>.*?) \|')
@@ -109,7 +110,7 @@ def slug(title: str) -> str:
 _N: Final = r"L?\d+(?:\.\d+){0,2}"
 _SEVERAL: Final = rf"{_N}(?:(?:,| and|, and| to) {_N})*"
 _IN_WORDS: Final = re.compile(
-    rf"\b(?P<kind>semantics|tables?|(?:journal|log|claims|handlers|queue-sharing|security) rules?|"
+    rf"\b(?P<kind>semantics|tables?|(?:journal|log|claims|handlers|transactions|queue-sharing|security) rules?|"
     rf"queue-sharing(?: traps?)?|security|log cases?|invariants?) "
     rf"(?P<numbers>{_SEVERAL})",
     re.IGNORECASE,
@@ -117,7 +118,8 @@ _IN_WORDS: Final = re.compile(
 _KINDS: Final = {
     "table": "semantics", "tables": "semantics", "journal rules": "journal rule", "invariants": "invariant",
     "log rules": "log rule", "log cases": "log case", "claims rules": "claims rule",
-    "handlers rules": "handlers rule", "queue-sharing rule": "queue-sharing", "queue-sharing rules": "queue-sharing",
+    "handlers rules": "handlers rule", "transactions rules": "transactions rule",
+    "queue-sharing rule": "queue-sharing", "queue-sharing rules": "queue-sharing",
     "queue-sharing traps": "queue-sharing trap", "security rule": "security", "security rules": "security",
 }  # fmt: skip
 _ROWS: Final = re.compile(
@@ -125,15 +127,15 @@ _ROWS: Final = re.compile(
 )
 _CONDITION: Final = re.compile(r"\btrigger (?:conditions?|events?) ([CE]\d{1,2})\b")
 _NOWHERE: Final = re.compile(
-    r"(?<!journal )(?<!log )(?<!claims )(?<!handlers )(?<!queue-sharing )(?<!security )"
+    r"(?<!journal )(?<!log )(?<!claims )(?<!handlers )(?<!transactions )(?<!queue-sharing )(?<!security )"
     r"\b(?:rules?|sections?) [A-Z]?\d[\d.]*",
     re.IGNORECASE,
 )
-_LETTERED: Final = re.compile(r"\b(?:[HOQTX]\d+\.\d+|[BKLS]\d{1,2}|[RS]-\d{1,2})\b")
+_LETTERED: Final = re.compile(r"\b(?:[DHOQTX]\d+\.\d+|[BKLS]\d{1,2}|[RS]-\d{1,2})\b")
 _OF_TRIGGERS: Final = re.compile(r"\b[CE]\d{1,2}\b")
 _LABEL: Final = re.compile(r"L\d{1,2}\b")
 _IN_NAME: Final = re.compile(
-    r"(?:and_)?(?:(?P<kind>[hostx])(?P<section>\d+)_(?P<case>\d+)|trap_(?P<sharing_trap>\d+)|(?P<letter>[a-z])(?P<dash>_?)(?P<number>\d+)"
+    r"(?:and_)?(?:(?P<kind>[dhostx])(?P<section>\d+)_(?P<case>\d+)|trap_(?P<sharing_trap>\d+)|(?P<letter>[a-z])(?P<dash>_?)(?P<number>\d+)"
     r"|rule_(?P<rule>\d+)|log_case_(?P<log_case>\d+)|table_(?P<table>\d+(?:_\d+)?))"
     r"(?P<part>_segmented_variant|_(?:trap|variant)(?:_[a-z](?=_))?)?_"
 )
@@ -160,8 +162,8 @@ def cited_in_page(text: str) -> list[str]:
 
 
 def cited_by_letter(text: str, *, triggers: bool) -> list[str]:
-    """The numbers that a comment or a docstring cites by a letter: T6.1, H2.3, O3.1, Q3.1, X5.1, S3, B9, K7, L8, R-6,
-    S-12; C4 and E3 where it is about triggers.
+    """The numbers that a comment or a docstring cites by a letter: T6.1, D2.1, H2.3, O3.1, Q3.1, X5.1, S3, B9, K7, L8,
+    R-6, S-12; C4 and E3 where it is about triggers.
     """
     text = _IN_WORDS.sub("", text)  # invariant L3 is not L3
     return _LETTERED.findall(text) + (_OF_TRIGGERS.findall(text) if triggers else [])

@@ -31,7 +31,7 @@ def shown(manager: Manager) -> None:
     manager.shown["THREAD", "INDOUBT"] = [
         {
             "THREAD": UNIT, "TYPE": "INDOUBT", "SINK": "COPY", "BATCH": 12, "UOWSTATE": "PREPARED", "MSGS": 8,
-            "BYTES": 64, "AGE": 40, "QUEUES": "A.1 5, B 3",
+            "BYTES": 64, "AGE": 40, "QUEUES": "A.1 5, B 3", "DATABASE": "", "RESOLVER": "",
         },
     ]  # fmt: skip
 
@@ -78,6 +78,7 @@ def test_prepared_units_are_listed_under_names_that_can_be_resolved(manager: Man
         "   BATCH(12)                               UOWSTATE(PREPARED)",
         "   MSGS(8)                                 BYTES(64)",
         "   AGE(40)                                 QUEUES(A.1 5, B 3)",
+        "   DATABASE( )                             RESOLVER( )",
     ]
     assert manager.run(f"RESOLVE INDOUBT({reply.attributes[0]['THREAD']}) ACTION(BACKOUT)").ok
     assert manager.decisions == [ResolveUnitRequest(UNIT, commit=False)]

@@ -69,7 +69,15 @@ async def test_prepared_units_are_listed_with_their_queues(
     await writer.stage(7, ["f"])
     await system.pass_time(40)
     (reply,) = await connection.mqsc("DISPLAY THREAD(*) TYPE(INDOUBT)")
-    unit = {"TYPE": "INDOUBT", "SINK": "S", "BATCH": 7, "UOWSTATE": "PREPARED", "AGE": 40}
+    unit = {
+        "TYPE": "INDOUBT",
+        "SINK": "S",
+        "BATCH": 7,
+        "UOWSTATE": "PREPARED",
+        "AGE": 40,
+        "DATABASE": "",
+        "RESOLVER": "",
+    }
     assert reply.attributes == (
         {"THREAD": f"S/7/0/{ATTEMPT}", **unit, "MSGS": 1, "BYTES": 1, "QUEUES": "Q 1"},
         {"THREAD": f"S/7/1/{ATTEMPT}", **unit, "MSGS": 3, "BYTES": 5, "QUEUES": "Q 2, R 1"},

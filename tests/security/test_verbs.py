@@ -117,7 +117,7 @@ CASES: dict[Verb, Case] = {
 
 OF_THE_HANDLE = {
     Verb.PUT, Verb.PUT_MANY, Verb.GET, Verb.GET_MANY, Verb.INQUIRE, Verb.SET, Verb.CLOSE, Verb.BEGIN, Verb.COMMIT,
-    Verb.BACKOUT, Verb.DISCONNECT,
+    Verb.BACKOUT, Verb.DISCONNECT, Verb.PREPARE,
 }  # fmt: skip
 """Verbs that an open handle, or the connection itself, allows; a close that deletes is in `test_opens`."""
 
@@ -129,6 +129,10 @@ OF_THE_CONNECTION = {
     Verb.SERIALIZE,
     Verb.TRIGGER_WAIT,
     Verb.AUTHENTICATE,
+    Verb.PREPARE_DELIVERIES,
+    Verb.DECIDE,
+    Verb.DOUBTS,
+    Verb.IN_DOUBT,
 }
 """Verbs about things that are numbered for each connection, or that need CONNECT alone."""
 

@@ -68,7 +68,7 @@ async def test_a_unit_in_doubt_is_listed_with_what_it_has_on_private_queues(memb
     (figures,) = reply.attributes
     assert {**figures, "AGE": 0} == {
         "THREAD": id, "TYPE": "INDOUBT", "SINK": "", "BATCH": 0, "UOWSTATE": "IN_DOUBT", "MSGS": 2, "BYTES": 6,
-        "AGE": 0, "QUEUES": "OWN 2",
+        "AGE": 0, "QUEUES": "OWN 2", "DATABASE": "", "RESOLVER": "",
     }  # fmt: skip
     await members.lines["QM1"].mend()
     await outcomes_of(members["QM1"]).learn_all()

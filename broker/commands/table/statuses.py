@@ -139,6 +139,18 @@ STATUSES: Final[dict[tuple[str, str], StatusKind]] = {
         StatusFigure("BYTES", _ANY, "their data, in bytes"),
         StatusFigure("AGE", _ANY, "seconds since the unit was begun"),
         StatusFigure("QUEUES", Text(1 << 16), "each of its queues, with how many messages are for it"),
+        StatusFigure(
+            "DATABASE",
+            Text(128),
+            "the database of a program that decides it: the program's name of it, and 8 digits of a hash of its id; "
+            "blank where none does",
+        ),
+        StatusFigure(
+            "RESOLVER",
+            Text(128),
+            "the program that decides it now: that has prepared it, or asks its database; else who asked last, and "
+            "until when",
+        ),
     ),
 }
 """By noun and TYPE, empty where there is none."""

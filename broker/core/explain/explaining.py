@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.core.explain.findings import are, finding, in_steps
 from broker.core.explain.holders import claims, prepared_units
+from broker.core.explain.in_doubt import in_doubt
 from broker.core.explain.incomplete import incomplete
 from broker.core.explain.passed_over import passed_over
 from broker.core.explain.serving import serving
@@ -78,6 +79,9 @@ def explain(
     yield from _inhibited(route, seen)
     if not seen.messages:
         yield _nothing(queue, len(entries), selection)
+    branches = {branch.unit: branch for branch in core.branches.by_id.values()}
+    yield from in_doubt(core, branches, seen.puts, "put", now)
+    yield from in_doubt(core, branches, seen.gets, "got", now)
     yield from _uncommitted(seen.puts, Cause.UNCOMMITTED_PUT, "put", now)
     yield from _uncommitted(seen.gets, Cause.UNCOMMITTED_GET, "got", now)
     yield from _locked(queue, seen.locked)

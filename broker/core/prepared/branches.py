@@ -22,6 +22,7 @@ from broker.core.message.entry import AVAILABLE
 from broker.core.message.logical_order import Instant
 from broker.core.message.rows import KeyRow, ObjectRow, Rows
 from broker.core.prepared.branch_delivery import BranchDelivery
+from broker.core.prepared.resolvers import Resolvers
 from broker.core.queues import unit as units
 from broker.core.queues.keys import KeyHolder, Keys
 from broker.core.queues.unit import SharedPart, Unit
@@ -205,6 +206,7 @@ class PreparedBranches:
         self.bytes = 0  # of the messages of those of programs' databases
         self.external = 0  # how many these are
         self.maximum = 10_000  # of them
+        self.resolvers = Resolvers()
         self.awaited: dict[int, PreparedBranch] = {}  # while messages are loaded: by the ids of theirs
         self._loaded: dict[PreparedBranch, dict[int, Entry]] = {}
         self._owned: dict[Hconn, dict[PreparedBranch, None]] = {}

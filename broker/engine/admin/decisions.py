@@ -14,7 +14,7 @@ from broker.commands.requests import ResetRequest, ResolveConsumerRequest, Resol
 from broker.core.prepared.unit import UnitName
 from broker.core.queues.unit import IN_DOUBT
 from broker.core.security.rights import Right
-from broker.engine.jobs.awaits import Written
+from broker.engine.jobs.awaits import Look, Written
 from broker.engine.jobs.group_awaits import Asked
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from broker.engine.claims.claim_jobs import ClaimJobs
     from broker.engine.claims.sink_jobs import SinkJobs
     from broker.engine.context import EngineContext
+    from broker.engine.external.deciding import UnitDecisions
     from broker.engine.shared_queues import GroupWork, SharedQueues
     from broker.mqi.replies import CommandReply
+    from broker.storage.store import Done
 
 
 class Decisions:
@@ -110,9 +112,14 @@ class Decisions:
             return None
 
     async def _resolve_branch(self, branch: PreparedBranch, *, commit: bool) -> int:
-        """The administrator knows what the group cannot tell: how many messages are removed."""
+        """The administrator knows what the group, or the database of a program, cannot tell: how many messages are
+        removed.
+        """
         if branch.unit.state != IN_DOUBT:
             raise errors.in_use(f"unit {branch.id} is being committed")
+        if branch.external:
+            await ResolvedUnit(self._context.external_units().decisions, branch, commit=commit)
+            return len(branch.gets if commit else branch.puts)
         sharing = self._context.sharing
         if sharing is not None:
             sharing.units.resolved(branch.id, committed=commit)
@@ -134,6 +141,27 @@ class Decisions:
         count = sum(len(unit.entries) for unit in sink.units.values())
         await self._sinks.reset(name, caller)
         return count
+
+
+class ResolvedUnit(Look[None]):
+    """A unit that a database of a program's own decides ends as an administrator has decided, durably. Raises
+    STORAGE_MEDIUM_FULL (2192) where it ends when there is room.
+    """
+
+    __slots__ = ("_branch", "_commit", "_decisions")
+
+    answer = None
+
+    def __init__(self, decisions: UnitDecisions, branch: PreparedBranch, *, commit: bool) -> None:
+        self._decisions = decisions
+        self._branch = branch
+        self._commit = commit
+
+    def begin(self, done: Done) -> None:
+        def answered(reason: int) -> None:
+            done(None if not reason else MQError(reason, f"unit {self._branch.id} ends so when there is room"))
+
+        self._decisions.resolve(self._branch, commit=self._commit, answered=answered)
 
 
 async def _about_sink(sharing: SharedQueues, work: GroupWork[int], name: str) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from broker.core.queues.counts.oldest_age import oldest_age
 from broker.core.queues.unit import STATE_NAMES
 from broker.core.security.rights import Right
-from broker.engine.claims.holdings import consumer_figures, handler_figures, unit_figures
+from broker.engine.claims.holdings import consumer_figures, handler_figures, in_doubt_figures, unit_figures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -167,6 +167,7 @@ class Figures:
             "consumers": self._consumers,
             "prepared_units": self._units,
             "units_of_work": self._units_of_work(),
+            **in_doubt_figures(self._core, self._clock.time()),
             **self._parts(),
         }
 

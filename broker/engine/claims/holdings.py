@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.core.claims.claiming import refusal
 from broker.core.claims.lag import lag_of
 from broker.core.explain.holders import claimed, pairs
+from broker.core.prepared.resolvers import name_of
 from broker.core.queues.unit import STATE_NAMES
+from broker.mqi.external_units import label_of
 from broker.mqi.reasons import MQRC
 
 _HANDLER_FIGURES: Final = {
@@ -85,6 +87,8 @@ def thread_status(core: Manager, clock: Clock) -> Iterator[dict[str, int | str] 
             "BYTES": unit.bytes,
             "AGE": int(max(0.0, clock.time() - unit.since)),
             "QUEUES": ", ".join(f"{q_name} {count}" for q_name, count in _by_queue(unit).items()),
+            "DATABASE": "",
+            "RESOLVER": "",
         }
     for branch in sorted(core.branches.by_id.values(), key=_since):
         counts = branch.counts()
@@ -98,7 +102,28 @@ def thread_status(core: Manager, clock: Clock) -> Iterator[dict[str, int | str] 
             "BYTES": branch.bytes,
             "AGE": int(max(0.0, clock.time() - branch.since)),
             "QUEUES": ", ".join(f"{q_name} {count}" for q_name, count in sorted(counts.items())),
+            "DATABASE": label_of(*branch.decider) if branch.external else "",
+            "RESOLVER": _resolver(core, branch) if branch.external else "",
         }
+
+
+def _resolver(core: Manager, branch: PreparedBranch) -> str:
+    """Return who decides a branch now: the program that has prepared it or a resolver; or who was there last."""
+    if branch.owner is not None:
+        return name_of(branch.owner)
+    last = core.branches.resolvers.last(branch.decider.database)
+    if last is None:
+        return ""
+    return f"{last[0]} until {datetime.fromtimestamp(last[1], UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def in_doubt_figures(core: Manager, now: float) -> dict[str, Any]:
+    """Return how many units of work are prepared and not decided, and for how many seconds the oldest is."""
+    since = min((branch.since for branch in core.branches.by_id.values()), default=now)
+    return {
+        "in_doubt_units": len(core.branches.by_id),
+        "in_doubt_oldest_seconds": round(max(0.0, now - since), 3),
+    }
 
 
 def _since(branch: PreparedBranch) -> tuple[float, int]:

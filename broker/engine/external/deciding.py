@@ -112,9 +112,9 @@ class UnitDecisions:
         """An administrator decides about a unit in doubt."""
         decider = branch.decider
         logger.warning(
-            "unit in doubt resolved unit=%s action=%s database=%s: what that has decided is not known here; to see it, "
-            "SELECT outcome FROM evermq_unit WHERE unit = '%s' (a row that is not 'aborted': committed)",
-            branch.id, "COMMIT" if commit else "BACKOUT", label_of(*decider), branch.id.hex,
+            "unit in doubt resolved unit=%s action=%s database=%s: to see what that has decided, SELECT outcome FROM "
+            "evermq_unit WHERE unit = x'%s' ('\\x%s' in PostgreSQL); no row, or 'aborted', is BACKOUT",
+            branch.id, "COMMIT" if commit else "BACKOUT", label_of(*decider), branch.id.hex, branch.id.hex,
         )  # fmt: skip
         self._resolved[branch.id] = _Resolved(decider.database, commit)
         if len(self._resolved) > REMEMBERED_MAX:

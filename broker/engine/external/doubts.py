@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from broker.core.queues.unit import IN_DOUBT
 from broker.engine.calls.answers import fail
 from broker.engine.calls.gets import ReceivingCall
 from broker.mqi.external_units import UNITS_MAX, Doubt
 
 if TYPE_CHECKING:
     from broker.core.prepared.branches import PreparedBranch
-    from broker.core.queues.handles import Hconn
     from broker.engine.context import EngineContext
     from broker.engine.conversation import Conversation
-
-SEEN_MAX: Final = 1000
-"""Of so many databases it is known who resolved their units last."""
 
 
 class DoubtsCall(ReceivingCall[list[Doubt]]):
@@ -58,12 +53,12 @@ class DoubtWaits:
         self._context = context
         self._free: dict[bytes, dict[PreparedBranch, None]] = {}
         self._waiting: dict[bytes, dict[DoubtsCall, None]] = {}
-        self._seen: dict[bytes, tuple[str, float]] = {}  # who asked last, and until when, wall clock
+        self._resolvers = context.core.branches.resolvers
         self._ended = False
 
     def ask(self, call: DoubtsCall, database: bytes, *, wait: bool) -> None:
         """Lease units of a database to a connection: at once if there are any, else when there is one, or none."""
-        self._see(database, call.conversation)
+        self._resolvers.see(database, call.conversation.hconn, self._context.clock.time())
         if self._free.get(database) or not wait:
             self._answer(call, database)
         else:
@@ -91,27 +86,19 @@ class DoubtWaits:
         for database, calls in list(self._waiting.items()):
             if call in calls:
                 del calls[call]
-                self._see(database, call.conversation)
+                self._resolvers.see(database, call.conversation.hconn, self._context.clock.time())
                 if not calls:
                     del self._waiting[database]
 
     def leaving(self, conversation: Conversation, reason: int) -> None:
         """A connection ends."""
-        for database, calls in list(self._waiting.items()):
+        for calls in list(self._waiting.values()):
             for call in [each for each in calls if each.conversation is conversation]:
                 self.forget(call)
                 fail(call, reason)
-            self._see_if_last(database, conversation)
-        for branch in self._context.core.branches.owned_by(conversation.hconn):
-            self._see_if_last(branch.decider.database, conversation)
-
-    def resolver(self, branch: PreparedBranch) -> tuple[str, float]:
-        """Return who has the lease of a unit in doubt, and 0; or who asked for those of its database last, and until
-        when (seconds since 1970); "" and 0 when nobody has since the start.
-        """
-        if branch.owner is not None and branch.unit.state == IN_DOUBT:
-            return name_of(branch.owner), 0.0
-        return self._seen.get(branch.decider.database, ("", 0.0))
+        now = self._context.clock.time()
+        for database in {each.decider.database for each in self._context.core.branches.owned_by(conversation.hconn)}:
+            self._resolvers.leave(database, conversation.hconn, now)
 
     def end(self) -> None:
         """The queue manager ends."""
@@ -124,19 +111,3 @@ class DoubtWaits:
             self._context.core.branches.own(branch, call.conversation.hconn)
         call.leased = found
         call.set_result([Doubt(branch.id.bytes, branch.since) for branch in found])
-
-    def _see(self, database: bytes, conversation: Conversation) -> None:
-        self._seen.pop(database, None)
-        self._seen[database] = name_of(conversation.hconn), self._context.clock.time()
-        if len(self._seen) > SEEN_MAX:
-            del self._seen[next(iter(self._seen))]
-
-    def _see_if_last(self, database: bytes, conversation: Conversation) -> None:
-        seen = self._seen.get(database)
-        if seen is not None and seen[0] == name_of(conversation.hconn):
-            self._see(database, conversation)
-
-
-def name_of(hconn: Hconn) -> str:
-    """Return the name of a connection for people."""
-    return f"{hconn.appl_name} {hconn.channel}".strip() or "a program without a name"

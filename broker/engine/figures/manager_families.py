@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
 from typing import TYPE_CHECKING, Final
 
+from broker.engine.claims.holdings import in_doubt_figures
 from broker.engine.figures.families import Section, Thing, by_reason, counter, counter_by, gauge, histogram
 
 if TYPE_CHECKING:
@@ -90,6 +91,16 @@ MANAGER: Final = Section(
             "evermq_oldest_unit_of_work_age_seconds",
             "Seconds since the oldest unit of work began; 0 when there is none.",
             _oldest_unit,
+        ),
+        gauge(
+            "evermq_in_doubt_units",
+            "Units of work that are prepared, and whose decision lies elsewhere and is not known.",
+            lambda m, _: len(m.core.branches.by_id),
+        ),
+        gauge(
+            "evermq_in_doubt_oldest_seconds",
+            "Seconds since the oldest of these was prepared; 0 when there is none.",
+            lambda m, now: in_doubt_figures(m.core, now)["in_doubt_oldest_seconds"],
         ),
         gauge(
             "evermq_bodies_bytes",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from broker.core.deliveries import backoff
 from broker.core.security.rights import Right
 from broker.engine.calls.unit_of_work import DeliveryUnit
+from broker.engine.external.external_calls import ExternalCalls
 from broker.engine.handlers.deliveries import TakeCall
 from broker.engine.jobs.awaits import PAUSE
 from broker.engine.jobs.group_awaits import secured
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from broker.mqi.delivery_fields import ServiceOptions, Settled, Settlement
 
 
-class DeliveryCalls:
+class DeliveryCalls(ExternalCalls):
     """A part of `Conversation`."""
 
     manager: QueueManager

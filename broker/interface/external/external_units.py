@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from broker.interface.administration.status import StatusQuestions
 from broker.interface.handlers.deliveries import answers_of, settlement_parts
 from broker.interface.port import Call, answer
 from broker.mqi.delivery_fields import Outcome, Settlement
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from broker.interface.connection import Connection
-    from broker.interface.port import Port
     from broker.mqi.external_units import Decision, Doubt
     from broker.transactions.transaction import ConnectionDatabases, ConnectionTransaction
 
@@ -21,15 +21,13 @@ if TYPE_CHECKING:
 _NONE: Final = Settlement(0, Outcome.DONE)
 
 
-class ExternalUnitCalls:
+class ExternalUnitCalls(StatusQuestions):
     """A part of `Connection`: units that are prepared here and decided in a database of the program's own. Units, and
     databases, are named by 16 bytes.
     """
 
-    port: Port
     databases: ConnectionDatabases | None = None
     """Those whose transactions this connection has had."""
-    _works: bool
 
     def transaction(self, database: Any) -> ConnectionTransaction:
         """`async with connection.transaction(pool) as t:` commits what is put and got through `t.mq` together with what

@@ -122,6 +122,8 @@ def _figures(row: Any) -> dict[str, int | str]:
         "BYTES": row["bytes"],
         "AGE": max(0, row["age"]),
         "QUEUES": row["queues"] or "",
+        "DATABASE": "",
+        "RESOLVER": "",
     }
 
 

@@ -11,6 +11,7 @@ from broker.engine.figures.scrape import Scrape
 from broker.engine.figures.selection import FigureSelection
 from broker.mqi import MQGMO, MQOO, MQPMO, GetMessageOptions, MessageDescriptor, MQError
 from broker.mqi.delivery_fields import Failure, Outcome, Settlement
+from broker.mqi.external_units import Decision
 from broker.testing import VirtualClock
 from tests.engine.writer import Row, Writer
 from tests.exposition import samples
@@ -195,6 +196,14 @@ class DayOfWork:
     async def publish(self) -> None:
         writer, winner = self.kept["winner"]
         await writer.publish(0, winner)
+
+    async def prepare(self) -> None:
+        """A unit of work waits for the decision of a database."""
+        await self.program.put1("SUNK", b"12", options=MQPMO.SYNCPOINT)
+        await self.program.prepare(b"u" * 16, b"d" * 16, "shop")
+
+    async def decide(self) -> None:
+        await self.program.decide(b"d" * 16, [Decision(b"u" * 16, commit=False)])
 
     async def damage(self) -> None:
         """A get would have found the data of the message on SUNK damaged."""

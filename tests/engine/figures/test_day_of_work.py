@@ -305,7 +305,19 @@ DAY: Final[tuple[tuple[str, Samples], ...]] = (
         'queue_time_on_queue_seconds_count{queue="CLAIMED"}': 1,
         'consumer_claimed{consumer="ARCHIVE"}': 1,
     }),
+    ("prepare", {
+        'calls_total{verb="prepare"}': 1,
+        'calls_total{verb="put1"}': 1,
+        "in_doubt_units": 1,
+        'queue_depth{queue="SUNK"}': 1,
+        'queue_uncommitted{queue="SUNK"}': 1,
+        'queue_bytes{queue="SUNK"}': 2,
+        'queue_puts_total{queue="SUNK"}': 1,
+        'queue_put_bytes_total{queue="SUNK"}': 2,
+    }),
     ("wait_three_seconds", {
+        "in_doubt_oldest_seconds": 3,
+        'queue_time_since_put_seconds{queue="SUNK"}': 3,
         'queue_oldest_message_age_seconds{queue="DEAD"}': 3,
         'queue_time_since_put_seconds{queue="CLAIMED"}': 3,
         'queue_time_since_put_seconds{queue="DEAD"}': 3,
@@ -315,6 +327,14 @@ DAY: Final[tuple[tuple[str, Samples], ...]] = (
         'queue_time_since_get_seconds{queue="Q"}': 3,
         'queue_time_since_get_seconds{queue="WORK"}': 3,
         'consumer_oldest_claim_age_seconds{consumer="ARCHIVE"}': 3,
+    }),
+    ("decide", {
+        'calls_total{verb="decide"}': 1,
+        "in_doubt_units": -1,
+        "in_doubt_oldest_seconds": -3,
+        'queue_depth{queue="SUNK"}': -1,
+        'queue_uncommitted{queue="SUNK"}': -1,
+        'queue_bytes{queue="SUNK"}': -2,
     }),
     ("fall_behind", {
         "bodies_bytes": 2,
@@ -350,6 +370,7 @@ DAY: Final[tuple[tuple[str, Samples], ...]] = (
         'queue_prepared{queue="SUNK"}': -1,
         'queue_puts_total{queue="SUNK"}': 1,
         'queue_put_bytes_total{queue="SUNK"}': 4,
+        'queue_time_since_put_seconds{queue="SUNK"}': -3,
         "prepared_units": -1,
     }),
     ("damage", {
