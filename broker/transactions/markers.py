@@ -3,7 +3,7 @@
 `DecidedMarkers` deletes those of this program as their units are decided: up to 1,000 at once, at most once a second,
 in a transaction of its own. `clean` takes what programs that have died have left:
 
-1. It reads markers first, and then asks which of their units are in doubt (transactions rule 1.8).
+1. It reads markers first, and then asks which of their units are in doubt (transactions rule 7.3).
 2. It takes the markers of the queue manager that it asks alone: by the instance of its data.
 3. That answer rests on what is durable.
 """
