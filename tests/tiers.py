@@ -32,6 +32,8 @@ WHOLE: Final = 1
 NONE: Final = 0
 
 PARTS: Final = {
+    "tests/transactions/test_page.py": 2,
+    "tests/transactions/test_process_deaths.py": NONE,
     "tests/cli/test_bench.py": 3,
     "tests/cli/test_daemon.py": 3,
     "tests/cli/test_demo.py": 4,

@@ -325,6 +325,8 @@ def page() -> str:
     parts += ["## Cases of claims and prepared units\n", _tests(those(r"K\d+"), found)]
     parts += ["## Handlers: rules\n", _files(those(r"handlers rule [\d.]+"), found)]
     parts += ["## Cases of handlers\n", _tests(those(r"H\d+\.\d+"), found)]
+    parts += ["## Transactions: rules\n", _files(those(r"transactions rule [\d.]+"), found)]
+    parts += ["## Cases of transactions\n", _tests(those(r"D\d+\.\d+"), found)]
     parts += ["## Queue sharing: rules\n", _files(those(r"queue-sharing [\d.]+"), found)]
     parts += ["## Cases of queue sharing\n", _tests(those(r"Q\d+\.\d+"), found)]
     parts += ["## Traps of queue sharing\n", _tests(those(r"queue-sharing trap \d+"), found)]

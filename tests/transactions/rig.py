@@ -265,7 +265,10 @@ class Rig:
 
     def _invoices(self) -> list[int]:
         found = []
-        with broker.connect_sync(self.daemon.url) as connection, connection.open("INVOICES", MQOO.INPUT_SHARED) as queue:
+        with (
+            broker.connect_sync(self.daemon.url) as connection,
+            connection.open("INVOICES", MQOO.INPUT_SHARED) as queue,
+        ):
             try:
                 while True:
                     found.append(int(queue.get().data))

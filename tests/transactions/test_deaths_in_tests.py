@@ -178,7 +178,7 @@ async def test_d4_7_a_batch_whose_worker_dies_behind_prepare_charges_the_failed_
 
 
 @both_kinds
-async def test_d2_trap_8_a_queue_manager_that_is_killed_keeps_what_is_in_doubt(threaded: bool) -> None:
+async def test_d4_10_a_queue_manager_that_is_killed_keeps_what_is_in_doubt(threaded: bool) -> None:
     works = Works(threaded=threaded, retry=Retry(0))
     async with works.test() as t:
         works.prepare(t)

@@ -118,7 +118,7 @@ async def test_transactions_are_not_nested(shop: OrderShop) -> None:
         await shop.come_true([1])
 
 
-async def test_d4_trap_11_a_blocking_database_never_begins_on_the_thread_of_the_loop(shop: OrderShop) -> None:
+async def test_a_blocking_database_never_begins_on_the_thread_of_the_loop(shop: OrderShop) -> None:
     async with shop.running():
         with pytest.raises(RuntimeError, match="would hold the event loop"), shop.app.transaction(shop.database):
             pass
