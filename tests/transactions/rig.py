@@ -9,7 +9,6 @@ that what is done twice is seen twice. With `--by-hand` the handler writes and c
 from __future__ import annotations
 
 import argparse
-
 import signal
 import sqlite3
 import subprocess
@@ -166,7 +165,7 @@ class Rig:
             self._define()
             self._put(range(orders))
             workers = [self._worker(plan) for _ in range(WORKERS)]
-            stack.callback(lambda: [each.kill() for each in workers])
+            stack.callback(_kill, workers)
             daemon_kills = [len(plan) * 2 // 3, len(plan) // 3]
             end = time.monotonic() + PATIENCE + len(plan)
             topped_up = orders
@@ -288,6 +287,12 @@ class Rig:
 
     def _tail(self) -> str:
         return (self.folder / "workers.log").read_text("utf-8")[-3000:]
+
+
+def _kill(workers: list[subprocess.Popen[bytes]]) -> None:
+    for each in workers:
+        each.kill()
+        each.wait()
 
 
 def main() -> None:
