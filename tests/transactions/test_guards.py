@@ -1,4 +1,4 @@
-"""The order of the steps, and what becomes of each way in which one of them fails: the flow alone (traps 1 to 5, 13)."""
+"""The order of the steps, and the end of each way in which one of them fails: the flow alone (traps 1 to 5, 13)."""
 
 from __future__ import annotations
 
