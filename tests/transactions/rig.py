@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from contextlib import ExitStack, closing
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import broker
@@ -215,16 +216,17 @@ class Rig:
         assert process.stderr is not None
         self.daemon = ready(process, process.stderr)
         self._port = int(self.daemon.url.rpartition(":")[2])
+        Thread(target=process.stderr.read, daemon=True).start()  # a pipe that is full would hold the daemon
 
     def _kill_daemon(self) -> None:
         self.daemon.process.kill()
-        self.daemon.process.communicate()
+        self.daemon.process.wait()
         self.daemon_deaths += 1
         self.start_daemon()
 
     def _end_daemon(self) -> None:
         self.daemon.process.send_signal(signal.SIGTERM)
-        self.daemon.process.communicate(timeout=30)
+        self.daemon.process.wait(30)
 
     def _worker(self, plan: list[str]) -> subprocess.Popen[bytes]:
         step = plan.pop() if plan else "none"
