@@ -131,8 +131,8 @@ class VerbRow:
         shorter = [each for each in self.fields if each.default is SENT]
         self.forms = {3 + len(form.items): form for form in map(_form, (self.fields, shorter))}
         self.start = self.by_hand or self._start
-        self.plain = shorter == list(self.fields) and not any(each.pack or each.parts for each in self.fields)
-        self.plain = self.plain and self.pack is None
+        unpacked = not (self.pack or any(each.pack or each.parts for each in self.fields))
+        self.plain = shorter == list(self.fields) and unpacked
 
     def _start(self, port: Port, frame: Frame, _: object) -> Call[Any]:
         make: Callable[..., Call[Any]] = getattr(port, self.name)

@@ -264,8 +264,8 @@ _INTRODUCTION: Final = """\
 
 Each number of [the semantics](semantics.md), [triggering](triggers.md), [commands](../reference/commands.md),
 [durability](../explanation/durability.md), [the log](log.md), [claims](claims.md), [handlers](handlers.md),
-[queue sharing](queue-sharing.md) and [security](security.md), with its tests, which cite it by their names or in a
-comment, and the files that cite it. `pytest <test>` runs one.
+[transactions](transactions.md), [queue sharing](queue-sharing.md) and [security](security.md), with its tests, which
+cite it by their names or in a comment, and the files that cite it. `pytest <test>` runs one.
 
 This page is made from the tests and the code when the site is built.
 """

@@ -32,6 +32,7 @@ EXEMPT_MAX: Final = 15
 PRIVATE: Final = {
     "test_argument_types": "what is wrong with the type of an argument is found before there is a queue",
     "test_both_doors": "it compares the ways to reach a queue manager",
+    "test_external_units": "shared queues have no part in units that another database decides (transactions rule 2.3)",
     "test_misuse": "it has systems of its own",
     "test_names_dynamic": _DYNAMIC,
     "test_names_remote": "queues of other queue managers, and transmission queues",

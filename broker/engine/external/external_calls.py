@@ -60,7 +60,9 @@ class ExternalCalls:
             raise unit_of_delivery("PREPARE")
         conversation: Conversation = self  # type: ignore[assignment]  # it is a part of one
         id, decider = UUID(bytes=check_id(unit, "unit")), _decider(database, name)
-        self.context.external_units().preparations.prepare(conversation, call, id, decider)
+        external = self.context.external_units()
+        external.follow(conversation, call)
+        external.preparations.prepare(conversation, call, id, decider)
 
     def _prepare_deliveries(
         self, call: Call[list[int]], database: bytes, name: str, prepared: Sequence[PreparedDelivery]
@@ -74,7 +76,9 @@ class ExternalCalls:
                 raise MQError(MQRC.OPTIONS_ERROR, "a delivery is prepared that ends DONE, and no other")
         conversation: Conversation = self  # type: ignore[assignment]
         decider = _decider(database, name)
-        self.context.external_units().preparations.prepare_deliveries(conversation, call, decider, prepared)
+        external = self.context.external_units()
+        external.follow(conversation, call)
+        external.preparations.prepare_deliveries(conversation, call, decider, prepared)
 
     def _decide(self, call: Call[list[int]], database: bytes, decisions: Sequence[Decision]) -> None:
         from broker.core.deliveries import backoff
@@ -86,7 +90,9 @@ class ExternalCalls:
         backoff.check_settlements([each.settlement for each in decisions if each.settlement is not None])
         conversation: Conversation = self  # type: ignore[assignment]
         database = check_id(database, "database")
-        self.context.external_units().decisions.decide(conversation, call, database, decisions)
+        external = self.context.external_units()
+        external.follow(conversation, call)
+        external.decisions.decide(conversation, call, database, decisions)
 
     def _doubts(self, call: DoubtsCall, database: bytes, wait: bool) -> None:
         from broker.mqi.external_units import check_id

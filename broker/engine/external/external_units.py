@@ -4,14 +4,17 @@ somebody who sees that database says what it has decided.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from broker.core.deliveries import in_doubt
 from broker.core.queues.unit import IN_DOUBT, PREPARED
+from broker.engine.calls.answers import fail
 from broker.engine.external.deciding import UnitDecisions
 from broker.engine.external.doubt_watch import DoubtWatch
 from broker.engine.external.doubts import DoubtWaits
 from broker.engine.external.preparing import Preparations
+from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from broker.core.prepared.branches import PreparedBranch
     from broker.engine.context import EngineContext
     from broker.engine.conversation import Conversation
+    from broker.interface.port import Call
 
 
 class ExternalUnits:
@@ -32,11 +36,26 @@ class ExternalUnits:
         self.decisions = UnitDecisions(context, self)
         self.preparations = Preparations(context, self)
         self._watch = DoubtWatch(context)
+        self._calls: dict[Conversation, set[Call[Any]]] = {}
         for branch in self._core.branches.by_id.values():
             if branch.external:
                 in_doubt.loaded(self._core, branch)
                 self.doubts.add(branch)
                 self._watch.keep()
+
+    def follow(self, conversation: Conversation, call: Call[Any]) -> None:
+        """A call is under way, and ends with its connection where that breaks: what the store does with it when it has
+        failed nobody will know.
+        """
+        calls = self._calls.setdefault(conversation, set())
+        calls.add(call)
+        call.add_done_callback(partial(self._answered, conversation))
+
+    def _answered(self, conversation: Conversation, call: Call[Any]) -> None:
+        calls = self._calls.get(conversation, set())
+        calls.discard(call)
+        if not calls:
+            self._calls.pop(conversation, None)
 
     def entered(self, branch: PreparedBranch, conversation: Conversation) -> None:
         """A branch is durable. Its connection decides it, if that is still there."""
@@ -69,6 +88,9 @@ class ExternalUnits:
     def leaving(self, conversation: Conversation, reason: int) -> None:
         """A connection ends: what it has prepared, and what was leased to it, is for others to decide."""
         self.doubts.leaving(conversation, reason)
+        if reason != MQRC.HCONN_ERROR:
+            for call in list(self._calls.get(conversation, ())):
+                fail(call, reason)
         for branch in self._core.branches.owned_by(conversation.hconn):
             self.abandon(branch)
         self._context.deliveries.run()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from broker.engine.conversation import Conversation
     from broker.engine.external.external_units import ExternalUnits
     from broker.interface.port import Call
+    from broker.mqi.delivery_fields import Settled
     from broker.mqi.external_units import PreparedDelivery
 
     Answered = Callable[[int], None]
@@ -214,10 +215,8 @@ class Preparations:
             cause = None if own is None else own.unit_of_work.rollback_only.end()
             if cause is not None:
                 failure = Failure("MQError", f"{cause}")
-                ends.end_when_read(
-                    delivery, settlement._replace(outcome=Outcome.FAILED, failure=failure, failed=()), unheard
-                )
-                answered(int(MQRC.BACKED_OUT))
+                failed = settlement._replace(outcome=Outcome.FAILED, failure=failure, failed=())
+                ends.end_when_read(delivery, failed, lambda _: answered(int(MQRC.BACKED_OUT)))
             else:
                 freeze = partial(self._freeze_delivery, conversation, delivery, item, decider, frozen, answered)
                 if settlement.failed or delivery.unit.reports:
@@ -242,6 +241,10 @@ class Preparations:
         answered: Answered,
     ) -> None:
         ends, moment, settlement = self._context.delivery_ends, self._context.moment(), item.settlement
+
+        def backed_out(_: Settled) -> None:
+            answered(int(MQRC.BACKED_OUT))
+
         if not delivery.in_flight or delivery.pending:  # while bodies were fetched
             answered(int(MQRC.HOBJ_ERROR))
             return
@@ -249,18 +252,17 @@ class Preparations:
             made = in_doubt.prepare(self._core, delivery, settlement, moment)
         except Exception as error:
             mistake(error, "the preparation of a delivery")
-            ends.carry_out(self._core.deliveries.salvage(delivery, delivery.entries, moment, Outcome.DONE), unheard)
-            answered(int(MQRC.UNEXPECTED_ERROR))
+            salvaged = self._core.deliveries.salvage(delivery, delivery.entries, moment, Outcome.DONE)
+            ends.carry_out(salvaged, lambda _: answered(int(MQRC.UNEXPECTED_ERROR)))
             return
         if made.failing is not None:
-            ends.carry_out(made.failing, unheard)
+            ends.carry_out(made.failing, unheard if made.prepared is not None else backed_out)
         if made.prepared is None:
-            answered(int(MQRC.BACKED_OUT))
             return
         step = made.step
         if step.shared:  # by a report that it causes
-            ends.carry_out(self._core.deliveries.salvage(delivery, delivery.entries, moment, Outcome.DONE), unheard)
-            answered(int(MQRC.BACKED_OUT))
+            salvaged = self._core.deliveries.salvage(delivery, delivery.entries, moment, Outcome.DONE)
+            ends.carry_out(salvaged, backed_out)
             return
         number, id = self._core.ids.next(), UUID(bytes=item.unit)
         branch = PreparedBranch.of(step.unit, step.rows, number, moment.wall, id, decider)

@@ -38,6 +38,7 @@ class SyncDeliveries(Face[Deliveries]):
     take = Blocking(Deliveries.take)
     wait = Blocking(Deliveries.wait)
     settle = Blocking(Deliveries.settle)
+    prepare = Blocking(Deliveries.prepare)
     q_name = FaceProperty[str]()
 
 
@@ -55,6 +56,10 @@ class SyncConnection(Face[Connection]):
     begin = Blocking(Connection.begin)
     commit = Blocking(Connection.commit)
     backout = Blocking(Connection.backout)
+    prepare = Blocking(Connection.prepare)
+    decide = Blocking(Connection.decide)
+    doubts = Blocking(Connection.doubts)
+    in_doubt = Blocking(Connection.in_doubt)
     connect = Giving(Connection.connect, _connection)
     mqsc = Blocking(Connection.mqsc)
     status = Blocking(Connection.status)
@@ -67,6 +72,7 @@ class SyncConnection(Face[Connection]):
     release_delayed = Blocking(Connection.release_delayed)
     release_waiting = Blocking(Connection.release_waiting)
     q_mgr_name = FaceProperty[str]()
+    q_mgr_instance = FaceProperty[str]()
     in_unit_of_work = FaceProperty[bool]()
 
     def open(self, name: str | ObjectDescriptor, options: int) -> SyncQueue:
