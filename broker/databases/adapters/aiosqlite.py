@@ -68,8 +68,12 @@ class AiosqliteAdapter:
         await _run(connection, "COMMIT")
 
     async def rollback(self, connection: aiosqlite.Connection) -> None:
-        if connection.in_transaction:
+        """Roll back behind all that was sent: of who was cancelled, BEGIN may still be on its way to the thread."""
+        try:
             await _run(connection, "ROLLBACK")
+        except sqlite3.OperationalError:
+            if connection.in_transaction:
+                raise
 
     async def release(self, connection: aiosqlite.Connection, broken: bool) -> None:
         try:
