@@ -85,6 +85,7 @@ MAY_IMPORT = {
         "sharing",
         "spark",
         "storage",
+        "transactions",
     },
 }
 """Layer to the layers below it. "" is the façade, `broker` itself."""
