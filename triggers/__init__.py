@@ -25,6 +25,7 @@ daemon, or in a process of their own, over the wire. The queue manager counts wh
     schedule    periodic work
     history     the results of messages
     testing     `app.test()`
+    transactions  the program's own database together with what an app puts and handles
 """
 
 from typing import TYPE_CHECKING

@@ -56,7 +56,7 @@ class Database:
         self.pool_wait = pool_wait
         home, self.given = _home_of(source)
         """A session or connection that the program has for this transaction alone; None for what gives them."""
-        self.key = (id(home), self.table, name)
+        self.key = (str(home) if isinstance(home, str | Path) else id(home), self.table, name)
         """The same for all that is of one database, such as the sessions of an engine."""
         self._home = home  # which keeps its id
         self._adapter = None if _is_function(source) else adapter_of(DatabaseSource(source, pool_wait))

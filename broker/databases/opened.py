@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from inspect import CORO_CREATED, getcoroutinestate
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from broker.databases.calls import driven
@@ -122,7 +123,12 @@ class OpenDatabase:
             return await coroutine
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, "evermq-database")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, driven, coroutine)
+        running = asyncio.get_running_loop().run_in_executor(self._threads, driven, coroutine)
+        try:
+            return await running
+        finally:
+            if running.cancelled() and getcoroutinestate(coroutine) == CORO_CREATED:  # no thread will begin it
+                coroutine.close()
 
     async def _probe(self, unit: bytes, q_mgr: str) -> bool | None:
         try:

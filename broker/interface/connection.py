@@ -303,6 +303,8 @@ class Connection(ExternalUnitCalls):
     async def _end(self, *, commit: bool) -> MQRC | int:
         self._loop = None
         self._give_back()
+        if self.databases is not None:
+            await self.databases.close()
         works, self._works = self._works, False
         if not self.port.broken:
             return known_reason(await answer(self.port.disconnect(commit=commit)))

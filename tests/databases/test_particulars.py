@@ -9,6 +9,7 @@ import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import aiosqlite
 import pytest
 
 from broker.databases.adapter import MEMBERS, Adapter, each_statement
@@ -29,6 +30,37 @@ if TYPE_CHECKING:
 
 
 # SQLite
+
+
+async def test_a_resolver_that_is_cancelled_in_begin_leaves_no_transaction_to_aiosqlite(tmp_path: Path) -> None:
+    begins, go_on = threading.Event(), threading.Event()
+    made: list[aiosqlite.Connection] = []
+
+    def opens() -> aiosqlite.Connection:
+        made.append(aiosqlite.connect(tmp_path / "orders.db"))
+        return made[-1]
+
+    def trace(sql: str) -> None:
+        if sql.startswith("BEGIN"):
+            begins.set()
+            go_on.wait(20)
+
+    opened = await Database(opens).open()
+    await made[-1].set_trace_callback(trace)
+    probing = asyncio.create_task(opened.probe(bytes(16), "QM"))
+    await asyncio.to_thread(begins.wait)
+    probing.cancel()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    go_on.set()
+    await asyncio.wait((probing,))
+    await made[-1].set_trace_callback(None)  # type: ignore[arg-type]
+    transaction = opened.transaction()
+    try:
+        await transaction.begin()
+        await transaction.release()
+    finally:
+        await opened.close()
 
 
 async def test_trap_of_begin_immediate_it_waits_in_another_thread_than_the_event_loops(tmp_path: Path) -> None:

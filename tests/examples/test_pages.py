@@ -22,10 +22,10 @@ WHOLE: Final = {"how-to/asyncio": 4, "how-to/properties": 2, "how-to/testing": 4
 
 ELSEWHERE: Final = {
     "tutorial/tour", "tutorial/order-service", "how-to/web", "how-to/spark", "how-to/pipelines",
-    "how-to/serve-other-machines",
+    "how-to/serve-other-machines", "how-to/one-transaction",
 }  # fmt: skip
 """Pages whose programs tests of their own run: `test_readme.py`, `test_tutorial.py`, `test_handlers.py`,
-`test_other_machines.py`, and `tests/spark/test_pages.py`.
+`test_other_machines.py`, `tests/transactions/test_page.py`, and `tests/spark/test_pages.py`.
 """
 
 

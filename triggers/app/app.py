@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Unpack
 
-    from broker import PutResult
+    from broker import Database, PutResult
     from triggers.app.handler import Handler, HandlerOptions
     from triggers.app.middleware import Middleware
     from triggers.app.putting import PutOptions
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from triggers.schedule.periodic import Periodic
     from triggers.schedule.periodic_schedule import Missed, Overlap
     from triggers.testing import AppTest
+    from triggers.transactions.transaction import AppTransaction
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 T = TypeVar("T")
@@ -73,6 +74,7 @@ class App:
         self.middleware = tuple(middleware)
         self.targets: set[str] = set()
         self.periodic: list[Periodic] = []
+        self.databases: list[Database] = []
         self.running_session: AppSession | None = None
         self.failed_session: AppSession | None = None  # it has ended by itself, and nobody has heard of it
 
@@ -88,6 +90,7 @@ class App:
         """
         check_name(q_name)
         names = caller_names(1)
+        options = self._known_database(options)
 
         def declare(function: Function) -> Function:
             self.add(handler(function, q_name, options, names, last_dead_letter=dead_q_name(q_name)))
@@ -104,6 +107,35 @@ class App:
         check_name(q_name)
         self.targets.add(q_name)
         return q_name
+
+    def database(self, source: Any) -> Database:
+        """Declare a database of the program's own: a `broker.Database`, or what that takes. Returns it.
+
+        It is opened when the app starts, whose program then decides what others have left undecided there. That of a
+        handler need not be declared; that of `transaction` is opened with the first one otherwise. Raises TypeError.
+        """
+        from triggers.transactions.databases import declared  # what those do not load that have no database
+
+        return declared(self.databases, source)
+
+    def transaction(self, database: Any) -> AppTransaction:
+        """`async with app.transaction(pool) as t:` has what the program writes by `t.connection` and what the app puts
+        meanwhile committed together, or not at all. In a thread, with a driver for threads: `with`, where `t.put`,
+        `t.put_group` and `t.cancel` block.
+
+        It returns when the messages are there. To leave it raises what the database refuses with (CommitRefusedError),
+        MQError OUTCOME_PENDING (2124) where it has not answered in time: then it is decided later, by itself. To enter
+        it raises DatabaseAwayError, DatabaseUnusableError, and RuntimeError inside another one.
+        """
+        from triggers.transactions.transaction import AppTransaction
+
+        return AppTransaction(self, database)
+
+    def _known_database(self, options: HandlerOptions) -> HandlerOptions:
+        """The options of a handler, whose database is one of the app's."""
+        if options.get("database") is None:
+            return options
+        return {**options, "database": self.database(options["database"])}
 
     def every(
         self,
@@ -128,6 +160,7 @@ class App:
         """
         every, shift = seconds(interval), seconds(offset)
         names = caller_names(1)
+        options = self._known_database(options)
 
         def declare(function: Function) -> Function:
             schedule = Schedule(self.name, function_name(function), every, shift, missed=missed, overlap=overlap)
@@ -152,6 +185,7 @@ class App:
         `*` or a step in minute or hour, elapsed time counts. Raises ValueError, also for what never comes.
         """
         names = caller_names(1)
+        options = self._known_database(options)
         Cron(expression, tz)
 
         def declare(function: Function) -> Function:
@@ -226,16 +260,17 @@ class App:
         """The handlers, with all that they name. Raises TypeError for a name that is not defined."""
         return [each.complete() for each in self.handlers.values()]
 
-    def test(self, seed: int = 0) -> AppTest:
+    def test(self, seed: int = 0, *, databases: Mapping[Any, Any] | None = None) -> AppTest:
         """`async with app.test() as t:` runs the app in a test: on a queue manager of its own in memory, with its
         workers in the test's event loop, on a clock that stands until the test moves it. See `triggers.testing`.
 
         All chance comes from the seed. The app's own source is not used; an app of a module may run in many tests at a
-        time.
+        time. A database that is a path is SQLite in memory, a fresh one (`t.sqlite(db)`); `databases` says what another
+        one is in this test: {db: ":memory:"}, or {db: pool}.
         """
         from triggers.testing import AppTest  # with the queue manager, which clients do not load
 
-        return AppTest(self, seed)
+        return AppTest(self, seed, databases=databases)
 
     @verb
     async def put(self, q_name: str, body: object, **options: Unpack[PutOptions]) -> PutResult:

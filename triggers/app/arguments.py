@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from inspect import Parameter, iscoroutinefunction, signature
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, get_origin, get_type_hints
 
 from broker import Connection, Message, SyncConnection
 from triggers.bodies.annotations import FORMS, bare
@@ -38,6 +38,8 @@ class HandledDelivery(Protocol):
     def connection(self) -> Connection | SyncConnection: ...
     @property
     def app(self) -> object: ...
+    @property
+    def database_connection(self) -> Any: ...
 
     def unreadable(self, place: int, error: UnreadableError) -> None:
         """The message at this place of a batch cannot be read: it fails alone."""
@@ -69,6 +71,10 @@ def _app(delivery: HandledDelivery) -> object:
     return delivery.app
 
 
+def _database_connection(delivery: HandledDelivery) -> Any:
+    return delivery.database_connection
+
+
 def _first(delivery: HandledDelivery) -> Message:
     return delivery.messages[0]
 
@@ -85,15 +91,20 @@ class Arguments(NamedTuple):
 
 
 def arguments_of(
-    function: Callable[..., Any], batch: int | None, names: Mapping[str, Any], tick: Binder | None = None
+    function: Callable[..., Any],
+    batch: int | None,
+    names: Mapping[str, Any],
+    tick: Binder | None = None,
+    gives: tuple[type, ...] = (),
 ) -> Arguments:
     """Return the binders for the arguments of a function. `names` are those known where it is defined, beside those of
-    its module. `tick`, for periodic work, makes its Tick; such a function need not look at its message.
+    its module. `tick`, for periodic work, makes its Tick; such a function need not look at its message. `gives` are the
+    types of connections that its database gives.
 
     Raises TypeError, whose text begins with the place, and NameError for what is not defined yet.
     """
     try:
-        return _Signature(function, batch, names, tick).arguments()
+        return _Signature(function, batch, names, tick, gives).arguments()
     except TypeError as error:
         raise TypeError(f"{place(function)}: {error}") from None
 
@@ -102,8 +113,14 @@ class _Signature:
     """The parameters of a function, one after the other."""
 
     def __init__(
-        self, function: Callable[..., Any], batch: int | None, names: Mapping[str, Any], tick: Binder | None
+        self,
+        function: Callable[..., Any],
+        batch: int | None,
+        names: Mapping[str, Any],
+        tick: Binder | None,
+        gives: tuple[type, ...],
     ) -> None:
+        self._gives = gives
         self._threaded = in_thread(function)
         self._batch = batch
         self._tick = tick
@@ -146,6 +163,8 @@ class _Signature:
             if self._tick is None:
                 raise TypeError(f"{name}: a Tick is for periodic work, @app.every and @app.cron")
             self._binders[name] = self._tick
+        elif self._gives and _is_one_of(annotation, self._gives):
+            self._binders[name] = _database_connection
         elif isinstance(annotation, type) and annotation in self._injected:
             self._inject(name, annotation)
         elif self._body and parameter.default is not _NO_ANNOTATION:
@@ -225,6 +244,12 @@ def named(function: Any) -> str:
 def _is_app(annotation: object) -> bool:
     module = sys.modules.get("triggers.app.app")
     return module is not None and annotation is module.App
+
+
+def _is_one_of(annotation: Any, kinds: tuple[type, ...]) -> bool:
+    """True for one of these classes, a class made of one, and `Connection[Row]` where `Connection` is one."""
+    kind = get_origin(annotation) or annotation
+    return isinstance(kind, type) and issubclass(kind, kinds)
 
 
 def _single(read: Reader) -> Binder:

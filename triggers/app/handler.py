@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import timedelta
 
+    from broker import Database
     from triggers.app.arguments import Binder
 
 CONCURRENCY: Final = 100
@@ -52,6 +53,8 @@ class HandlerOptions(TypedDict, total=False):
     - `history`: for how long a record is kept of what has become of each message, "7d" or a number of seconds, on the
       queue's own name with `.HISTORY` behind it; None: there is none. `history_value`: up to how many bytes of JSON of
       what the handler returns are in it, 4096.
+    - `database`: the program's own database, a `broker.Database` or what that takes: each attempt is in a transaction
+      of it, committed with what the handler puts or not at all. By annotation the handler is given the connection.
     """
 
     retry: Retry | int | None
@@ -68,6 +71,7 @@ class HandlerOptions(TypedDict, total=False):
     retry_unreadable: bool
     history: str | float | timedelta | None
     history_value: int
+    database: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +95,8 @@ class Handler:
     tick: Binder | None = None
     threaded: bool = False
     """It is a plain function, which runs in a thread."""
+    database: Database | None = None
+    """The program's own database, in whose transactions it runs."""
     user: str = ""
     """The user whose its calls are, in the queue manager's own process; empty: its owner's, or the monitor's."""
 
@@ -104,14 +110,31 @@ class Handler:
         """The place of its function, for people."""
         return place(self.function)
 
+    @property
+    def awaits_database(self) -> bool:
+        """True if its arguments are known when its database is open: until then nobody knows what that gives."""
+        return self.arguments is None and self.database is not None and self.database.threaded is None
+
     def complete(self) -> Handler:
         """The handler with its arguments, now that the program is there. Raises TypeError for a name in its annotations
         that is not defined even now.
         """
+        if self.arguments is not None or self.awaits_database:
+            return self
+        return self._completed(() if self.database is None else self.database.gives)
+
+    def completed_with(self, gives: tuple[type, ...], *, threaded: bool) -> Handler:
+        """The handler with its arguments, now that its database is open, whose connections are of these types. Raises
+        TypeError, also for a function that is not of the kind of its database.
+        """
         if self.arguments is not None:
             return self
+        check_kind(self, threaded=threaded)
+        return self._completed(gives)
+
+    def _completed(self, gives: tuple[type, ...]) -> Handler:
         try:
-            return _with_arguments(self, arguments_of(self.function, self.batch, self.names, self.tick))
+            return _with_arguments(self, arguments_of(self.function, self.batch, self.names, self.tick, gives))
         except NameError as error:
             raise TypeError(
                 f"{self.place}: {error}: an annotation of a handler is read when the program runs, so import what it "
@@ -149,10 +172,29 @@ def handler(
     except ValueError as error:
         raise ValueError(f"{place(function)}: {error}") from None
     made = replace(made, names=names or {}, tick=tick, options=made.options._replace(last_dead_letter=last_dead_letter))
+    if made.database is not None:
+        if made.database.threaded is None:
+            return made
+        check_kind(made, threaded=made.database.threaded)
+    gives = () if made.database is None else made.database.gives
     try:
-        return _with_arguments(made, arguments_of(function, made.batch, made.names, tick))
+        return _with_arguments(made, arguments_of(function, made.batch, made.names, tick, gives))
     except NameError:
         return made  # something is defined later: `complete`
+
+
+def check_kind(made: Handler, *, threaded: bool) -> None:
+    """Raises TypeError where the transactions of a database are not of the handler's kind, blocking or not."""
+    if threaded and not made.threaded:
+        raise TypeError(
+            f"{made.place}: its database blocks, so that BEGIN would hold the event loop: make it a plain def, which "
+            "runs in a thread, or take an asynchronous driver (aiosqlite, asyncpg, AsyncEngine)"
+        )
+    if made.threaded and not threaded:
+        raise TypeError(
+            f"{made.place}: its database is asynchronous, and a plain def runs in a thread, where nothing can be "
+            "awaited: make it an async def, or take a driver for threads (sqlite3, ConnectionPool, Engine, Django)"
+        )
 
 
 def dead_q_name(q_name: str) -> str:
@@ -226,6 +268,7 @@ def _made(function: Callable[..., Any], q_name: str, options: HandlerOptions) ->
         batch=batch,
         arguments=None,
         threaded=in_thread(function),
+        database=_database(options.get("database")),
     )
 
 
@@ -251,6 +294,15 @@ def _history(q_name: str, options: HandlerOptions) -> dict[str, Any]:
     if name == q_name:
         raise ValueError(f"queue {q_name} is too long a name to have .HISTORY behind it: it cannot have a history")
     return {"history": name, "history_span": kept, "history_value": value}
+
+
+def _database(given: Any) -> Database | None:
+    """The database that a handler names. Raises TypeError for what no adapter takes."""
+    if given is None:
+        return None
+    from broker.transactions import database_of  # which those do not load that have no database
+
+    return database_of(given)
 
 
 def _with_arguments(made: Handler, arguments: Arguments) -> Handler:

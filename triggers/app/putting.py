@@ -26,7 +26,7 @@ from broker.mqi import (
 from triggers.app.requests import report_ids
 from triggers.app.tracing import with_context
 from triggers.bodies.bodies import EncodedBody, written
-from triggers.serving.run import current
+from triggers.serving.run import current, transaction
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from broker import Clock, Connection, PutResult
     from triggers.serving.run import Run
+    from triggers.transactions.transaction import AppTransaction
 
 logger = logging.getLogger(__name__)
 
@@ -193,12 +194,18 @@ class AppPuts:
         connection = await self._owner.connection()
         return bool(await connection.release_delayed(put.resolved_q_name, put.md.msg_id))
 
-    def joined(self, *, syncpoint: bool = True) -> Run | None:
-        """The delivery whose unit what the caller does is part of; without `syncpoint`, and in a step, of none.
+    def joined(self, *, syncpoint: bool = True) -> Run | AppTransaction | None:
+        """The delivery or transaction whose unit what the caller does is part of; without `syncpoint`, and in a step,
+        of none.
 
         Raises HCONN_ERROR (2018) in a handler whose attempt has failed, and for what would join a unit that is over.
         """
         run = current.get()
+        within = transaction.get()
+        if within is not None and within.run is run and within.owner is self._owner:
+            if syncpoint:
+                within.check_open()
+            return within if syncpoint else None
         if run is None or run.server.owner is not self._owner:
             return None
         if syncpoint or run.decided is None or run.decided.outcome != Outcome.DONE:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import anyio.to_thread
 
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from triggers.app.handler import Handler
     from triggers.monitor.process import TriggerMessage
     from triggers.serving.steps import AttemptSteps
+    from triggers.transactions.transaction import AppTransaction
+
+T = TypeVar("T")
 
 _DONE: Final = Outcome.DONE.value
 
@@ -43,6 +46,9 @@ OVERDUE_INTERVAL: Final = 60.0
 
 current: ContextVar[Run | None] = ContextVar("evermq_run", default=None)
 """The delivery that the task which looks handles, or was started by its handler."""
+
+transaction: ContextVar[AppTransaction | None] = ContextVar("evermq_transaction", default=None)
+"""The `app.transaction` that the task which looks has entered last, or was started in."""
 
 
 class Cancellable(Protocol):
@@ -131,6 +137,11 @@ class Run:
         return self.server.app
 
     @property
+    def database_connection(self) -> Any:
+        """The connection to the handler's database; `TransactionRun` has one."""
+        raise NotImplementedError
+
+    @property
     def connection(self) -> Connection | SyncConnection:
         """The connection of the delivery, which `connected` has made; for a thread one whose calls block."""
         assert self._connection is not None
@@ -214,6 +225,9 @@ class Run:
             self._decide(Outcome.RETURNED.value)
             self._cancel()
 
+    def hurry(self) -> None:
+        """The worker stops, and the outcome is decided already."""
+
     def offend(self) -> None:
         """The handler has cancelled the tasks that serve it: that is its failure, and no stop from outside."""
         if self.decided is None:
@@ -257,7 +271,19 @@ class Run:
             except BaseException as error:  # SystemExit would leave the task of the thread, and end the event loop
                 return None, error
 
-        thread = asyncio.ensure_future(anyio.to_thread.run_sync(call, limiter=self.server.limiter))
+        (value, raised), cancelled = await self._outlasted(self._begin_thread(call))
+        if raised is not None:
+            raise raised
+        if cancelled is not None:
+            raise cancelled
+        return value
+
+    def _begin_thread(self, call: Callable[[], T]) -> asyncio.Future[T]:
+        """Make a call in a thread, which the handler has until it returns."""
+        return asyncio.ensure_future(anyio.to_thread.run_sync(call, limiter=self.server.limiter))
+
+    async def _outlasted(self, thread: asyncio.Future[T]) -> tuple[T, asyncio.CancelledError | None]:
+        """Wait for what a thread does, which no cancellation ends. Return what it has done, and the cancellation."""
         cancelled: asyncio.CancelledError | None = None
         while not thread.done():
             try:
@@ -266,12 +292,7 @@ class Run:
                 cancelled = error
                 if self.decided is None and self.server.cancelled:
                     self.stop()
-        value, raised = thread.result()
-        if raised is not None:
-            raise raised
-        if cancelled is not None:
-            raise cancelled
-        return value
+        return thread.result(), cancelled
 
     def _raised(self, error: BaseException) -> None:
         """Decide the outcome by the exception of the handler, unless it is decided."""
@@ -284,18 +305,21 @@ class Run:
                 self._decide(Outcome.RETURNED.value)
             return
         self.error = error
+        self._settle(self._judged(error))
+
+    def _judged(self, error: BaseException) -> Settlement:
+        """Return the settlement for an exception of the handler."""
+        end = partial(Settlement, self.delivered.id, ran=self._ran())
         if isinstance(error, Later):
-            self._decide(Outcome.LATER.value, seconds=error.seconds, counted=error.counted)
-        elif isinstance(error, Reject):
-            self._decide(Outcome.REJECTED.value, failure=self._failure(error), feedback=error.feedback)
-        elif isinstance(error, UnreadableError):
-            self._decide(Outcome.UNREADABLE.value, failure=failure_of(error, 0))
-        elif isinstance(error, BatchError) and self._in_range(error):
-            self._decide(Outcome.DONE.value, failed=self._failed_ones(error))
-        elif self.server.handler.retry.tries_again(error):
-            self._decide(Outcome.FAILED.value, failure=self._failure(error))
-        else:
-            self._decide(Outcome.REJECTED.value, failure=self._failure(error))
+            return end(Outcome.LATER.value, seconds=error.seconds, counted=error.counted)
+        if isinstance(error, Reject):
+            return end(Outcome.REJECTED.value, failure=self._failure(error), feedback=error.feedback)
+        if isinstance(error, UnreadableError):
+            return end(Outcome.UNREADABLE.value, failure=failure_of(error, 0))
+        if isinstance(error, BatchError) and self._in_range(error):
+            return end(Outcome.DONE.value, failed=self._failed_ones(error))
+        again = self.server.handler.retry.tries_again(error)
+        return end(Outcome.FAILED.value if again else Outcome.REJECTED.value, failure=self._failure(error))
 
     def _time_out(self) -> None:
         """The timer: the attempt has failed, and what it goes on to do does not count."""

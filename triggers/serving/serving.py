@@ -22,13 +22,15 @@ from triggers.serving.settler import Settler
 from triggers.serving.taker import TakeTask
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from broker import Clock, Connection, Delivered, Deliveries
     from broker.mqi import Returned, Settled, Settlement
+    from broker.transactions import PreparedDelivery
     from triggers.app.handler import Handler
     from triggers.serving.loop_watch import HandlerWatch
     from triggers.serving.outcomes import OutcomeLog
+    from triggers.transactions.handler_database import HandlerDatabase
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +47,7 @@ class QueueService:
     - `log` is notified of each outcome, `watch` when a handler begins and ends.
     - `app`: what a parameter annotated `App` is given. `owner`: whose puts join the unit of a delivery.
     - `replies` puts what a handler returns, in the unit of its delivery.
+    - `database` is that of the handler, for a `run_kind` with transactions.
     - `around` is called round each call of the handler, inside its timeout and its unit of work.
 
     `running` is how many handlers run, `cancelled_runs` how many a stop had to cancel, `taken` how many deliveries it
@@ -70,6 +73,8 @@ class QueueService:
         self.around: Callable[[Run, Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]] | None = None
         self.watch: HandlerWatch | None = None
         self.replies: Callable[[Run, object], Awaitable[None]] | None = None
+        self.run_kind: type[Run] = Run
+        self.database: HandlerDatabase | None = None
         self.limiter = anyio.CapacityLimiter(handler.concurrency)
         self.cancelled_runs = 0
         self.taken = 0
@@ -116,7 +121,7 @@ class QueueService:
         try:
             async with self._connection.deliveries(self.handler.q_name, options=self.handler.options) as deliveries:
                 self._deliveries = deliveries
-                self._settler = Settler(deliveries, self._reported)
+                self._settler = Settler(deliveries, self.reported)
                 if began is not None:
                     began()
                 await self._take_until_stopped(deliveries)
@@ -151,6 +156,8 @@ class QueueService:
             if run.decided is None:
                 self.cancelled_runs += 1
                 run.stop()
+            else:
+                run.hurry()
 
     async def settled(self) -> None:
         """Return when no outcome is open, and all are settled."""
@@ -189,7 +196,7 @@ class QueueService:
                 continue
             for delivered in await deliveries.take(free):
                 self.taken += 1
-                run = Run(self, delivered)
+                run = self.run_kind(self, delivered)
                 self.runs.add(run)
                 if self.watch is not None:
                     self.watch.began()
@@ -223,7 +230,7 @@ class QueueService:
         self._lost = True
         for run in list(self.runs):
             if run.decided is None:
-                self._reported(run, run.lose(), None)
+                self.reported(run, run.lose(), None)
         self._changed()
 
     # What runs need
@@ -253,6 +260,10 @@ class QueueService:
 
         return None if self.handler.batch else returned(value, self.handler.options.history_value)
 
+    async def prepare(self, database: bytes, prepared: Sequence[PreparedDelivery], name: str = "") -> list[int]:
+        """Prepare deliveries, whose outcome is decided by a database. Raises MQError."""
+        return await self._deliveries.prepare(database, prepared, name)
+
     def settle(self, run: Run, settlement: Settlement) -> None:
         """Settle a delivery, with what else is settled in this turn of the loop."""
         self._settler.add(run, settlement)
@@ -275,7 +286,7 @@ class QueueService:
             extra={"event": "handler_goes_on"},
         )  # fmt: skip
 
-    def _reported(self, run: Run, settlement: Settlement, settled: Settled | None) -> None:
+    def reported(self, run: Run, settlement: Settlement, settled: Settled | None) -> None:
         """The queue manager has settled a delivery, or nobody knows whether it has."""
         self._unsettled -= 1
         if settled is not None and settled.reason == MQRC.HOBJ_ERROR:

@@ -7,6 +7,7 @@ import logging
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from functools import partial
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import anyio
@@ -28,6 +29,7 @@ from triggers.schedule.periodic import register
 from triggers.serving.loop_watch import HandlerWatch
 from triggers.serving.outcomes import OutcomeLog
 from triggers.serving.serving import CLEAN_UP, QueueService, within
+from triggers.serving.used_databases import UsedDatabases
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -95,16 +97,18 @@ class AppSession(ResultsAsked):
         self.requests = Requests(source, app.name, self.reached)
         self.puts = AppPuts(self)
         self.log = OutcomeLog(self.clock)
+        self.databases = UsedDatabases(self)
+        self.thread = 0  # that of its event loop
+        self.waits = wait
         self._serves = handlers
         self._bind = bind
         self._grace = grace
         self._around = around(app.middleware)
         self._watch: HandlerWatch | None = None
-        self._wait = wait
         self._began = False
         self._reported_away = False
         self.portal: Portal
-        self._tasks: anyio.abc.TaskGroup
+        self.tasks: anyio.abc.TaskGroup
         self._served = asyncio.Event()
         self._stopped = asyncio.Event()
         self._life = Life(f"the app {app.name}", self._live, caller())
@@ -135,7 +139,7 @@ class AppSession(ResultsAsked):
                 if not self._began or self.source.embedded or error.reason not in _AWAY or self._stopped.is_set():
                     raise
                 self._report_away(error)
-            await self._sleep(delay * (0.5 + self.source.random.random() / 2))
+            await self.pause(delay * (0.5 + self.source.random.random() / 2))
             delay = min(2 * delay, RECONNECT_MAX)
 
     async def _hang_up(self) -> None:
@@ -197,12 +201,14 @@ class AppSession(ResultsAsked):
             stack.push_async_callback(self._hang_up)
             stack.push_async_callback(self.requests.close)
             stack.push_async_callback(self.close_results)
-            self._tasks = await stack.enter_async_context(anyio.create_task_group())
+            stack.push_async_callback(self.databases.close)
+            self.tasks = await stack.enter_async_context(anyio.create_task_group())
             self._watch = HandlerWatch(self._whose)
             stack.callback(self._watch.stop)
-            await self._tasks.start(self._run, name=f"serve {self.app.name}")
+            await self.databases.open_all()
+            await self.tasks.start(self._run, name=f"serve {self.app.name}")
             try:
-                error = await life.until_left(self._tasks.cancel_scope)
+                error = await life.until_left(self.tasks.cancel_scope)
             finally:
                 self.stop()  # where nobody has left it
             await self._finish(error)
@@ -210,6 +216,7 @@ class AppSession(ResultsAsked):
     def _enlist(self) -> None:
         """Be the session of the app. Raises RuntimeError where it has one."""
         self.portal = Portal()
+        self.thread = get_ident()
         if self._bind:
             bound.set({**bound.get({}), self.app: self})
         elif self.app.running_session is not None:
@@ -252,7 +259,7 @@ class AppSession(ResultsAsked):
         ):
             self.cancel()
             await within(self.clock, 2 * CLEAN_UP, self._served.wait())
-        self._tasks.cancel_scope.cancel()
+        self.tasks.cancel_scope.cancel()
 
     # Serving
 
@@ -280,7 +287,7 @@ class AppSession(ResultsAsked):
                     refusals.note(error if isinstance(error, MQError) else None)
                     if not self._comes_again(error, refusals):
                         return
-                await self._sleep(delay * (0.5 + self.source.random.random() / 2))
+                await self.pause(delay * (0.5 + self.source.random.random() / 2))
                 delay = min(2 * delay, RECONNECT_MAX)
         finally:
             self._served.set()
@@ -304,7 +311,7 @@ class AppSession(ResultsAsked):
         """True if it is to connect again after this error; raises it where it cannot begin, or may not come back."""
         away = isinstance(error, MQError) and error.reason in _AWAY
         out_of_group = isinstance(error, MQError) and error.reason in _OUT_OF_GROUP
-        if not (self._began or out_of_group or (self._wait and away)):
+        if not (self._began or out_of_group or (self.waits and away)):
             raise error
         if self._stopped.is_set():
             return False
@@ -367,7 +374,7 @@ class AppSession(ResultsAsked):
                 self.cancelled += service.cancelled_runs
                 self._taken += service.taken
                 service.taken = 0
-            await self._sleep(delay)
+            await self.pause(delay)
             delay = min(2 * delay, ANEW_MAX)
             began = None
 
@@ -377,6 +384,7 @@ class AppSession(ResultsAsked):
         service.replies = self.puts.reply
         service.watch = self._watch
         service.around = self._around
+        self.databases.serve(service, connection)
         return service
 
     def _whose(self, task: asyncio.Task[object]) -> str | None:
@@ -386,6 +394,6 @@ class AppSession(ResultsAsked):
                 return service.handler.name
         return None
 
-    async def _sleep(self, delay: float) -> None:
-        """Wait, unless stopped meanwhile."""
-        await within(self.clock, delay, self._stopped.wait())
+    async def pause(self, delay: float) -> bool:
+        """Wait, unless stopped meanwhile. True if it is not stopped."""
+        return not await within(self.clock, delay, self._stopped.wait())

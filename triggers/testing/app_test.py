@@ -31,6 +31,7 @@ from triggers.testing.stuck import no_progress
 from triggers.testing.waits import asleep_for, places
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Iterator, Mapping, Sequence
     from contextvars import Token
     from datetime import timedelta
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from triggers.serving.run import Run
     from triggers.serving.session import AppSession
     from triggers.testing.failures import Event
+    from triggers.testing.stand_ins import StandIns
 
 PATIENCE: Final = 5.0
 """Real seconds without progress after which a test fails."""
@@ -56,6 +58,9 @@ RUNS_MAX: Final = 10_000
 DAYS_MAX: Final = 30
 """The reach of `idle(delayed=True)`: so many outcomes, or so many days."""
 
+STEPS: Final = ("begin", "work", "mark", "prepare", "commit", "decide")
+"""The steps of a transaction behind which a worker may be killed."""
+
 _POLL: Final = 0.001
 _PERIODIC: Final = "PERIODIC."
 
@@ -65,7 +70,9 @@ class AppTest:
 
     __test__ = False  # it is no class of tests
 
-    def __init__(self, app: App, seed: int = 0, *, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, app: App, seed: int = 0, *, patience: float = PATIENCE, databases: Mapping[Any, Any] | None = None
+    ) -> None:
         self.app = app
         self.seed = seed
         self.patience = patience
@@ -73,6 +80,7 @@ class AppTest:
         self._log = TestLog(self._harness.clock)
         self._client: AppProgram
         self._worker: AppProgram
+        self._stand_ins = _stand_ins(app, databases or {})
         self._bound: Token[Mapping[App, AppSession]] | None = None
         self._waited_out: object = None
 
@@ -105,6 +113,14 @@ class AppTest:
         """
         await self._come_to_rest(stand=True)
         return await self.app.result(put, 0, type)
+
+    def sqlite(self, database: Any) -> sqlite3.Connection:
+        """A connection of the test's own to a database of the app that is in memory here. Raises ValueError for one
+        that is not.
+        """
+        if self._stand_ins is None:
+            raise ValueError(f"{self.app.name} has no database")
+        return self._stand_ins.connection(self.app.database(database))
 
     # Progress
 
@@ -167,7 +183,7 @@ class AppTest:
         while True:
             await settle(QUIET_TURNS)
             runs = self._worker.runs
-            if not runs and not self._worker.unsettled and not self._writing():
+            if not runs and not self._worker.unsettled and not self._writing() and not self._resolving():
                 return
             state = self._state(runs)
             now = time.monotonic()
@@ -203,6 +219,9 @@ class AppTest:
         where = {run.delivered.id: tuple(places(run.task)) if run.task is not None else () for run in runs}
         return len(self.events), where, self._worker.unsettled
 
+    def _resolving(self) -> bool:
+        return self._worker.resolves or self._client.resolves
+
     def _writing(self) -> bool:
         journal: Mapping[str, Any] = self.manager.journal.figures()
         return bool(journal["waiting"])
@@ -234,8 +253,16 @@ class AppTest:
 
     # What goes wrong
 
-    async def kill_worker(self) -> None:
-        """The process of the worker dies, with what it has in its hands; another is started in its place."""
+    async def kill_worker(self, after: str | None = None) -> None:
+        """The process of the worker dies, with what it has in its hands; another is started in its place.
+
+        With `after` it works on until the next transaction with a database has made that step, and dies there; time is
+        advanced where all messages are delayed. The steps: "begin",
+        "work" (the handler has returned), "mark", "prepare", "commit" (in the database), "decide". Raises
+        NoProgressError where none comes to it.
+        """
+        if after is not None:
+            await self._come_behind(after)
         await self._worker.die()
         await self._start_worker()
 
@@ -249,6 +276,21 @@ class AppTest:
         await self._harness.stop(kill=kill)
         await self._harness.start()
         await self._start_programs()
+
+    async def _come_behind(self, step: str) -> None:
+        """Let the worker work until a transaction has made this step."""
+        if step not in STEPS:
+            raise ValueError(f"after={step!r}: one of {', '.join(STEPS)}")
+        stopped, since = self._worker.stop_behind(step), time.monotonic()
+        while not stopped.is_set():
+            await settle(QUIET_TURNS)
+            rests = not self._worker.runs and not self._worker.unsettled and not self._resolving()
+            if rests and self._delayed() and (due := self.clock.next_timer) is not None:
+                await self.clock.advance(due)
+                since = time.monotonic()
+            if time.monotonic() - since >= self.patience:
+                raise no_progress(self._worker.runs, self.patience)
+            await asyncio.sleep(_POLL)
 
     def disk_full(self) -> Any:
         """`with t.disk_full():` the disk has no room meanwhile: what adds something is refused (2192)."""
@@ -278,6 +320,8 @@ class AppTest:
         finally:
             await self._stop_programs()
             await self._harness.stop()
+            if self._stand_ins is not None:
+                self._stand_ins.close()
         if error is not None:
             self._tell_seed(error)
 
@@ -286,14 +330,19 @@ class AppTest:
 
     async def _start_programs(self) -> None:
         """The test itself puts and requests; the worker is a program of its own."""
-        self._client = AppProgram(self.app, self._harness, self._log, handlers=False)
+        self._client = AppProgram(self.app, self._harness, self._log, self._stand_ins, handlers=False)
         await self._client.begun()
         await self._start_worker()
         self._bound = bound.set({**bound.get({}), self.app: self._client.session})
 
     async def _start_worker(self) -> None:
-        self._worker = AppProgram(self.app, self._harness, self._log, handlers=True)
+        """Start a worker, and let it look for what the one before has left."""
+        self._worker = AppProgram(self.app, self._harness, self._log, self._stand_ins, handlers=True)
         await self._worker.begun()
+        await settle(QUIET_TURNS)
+        while self._resolving():
+            await asyncio.sleep(_POLL)
+            await settle(QUIET_TURNS)
 
     async def _stop_programs(self, *, kill: bool = False) -> None:
         await (self._worker.die() if kill else self._worker.stop())
@@ -308,3 +357,12 @@ class AppTest:
         except ValueError:  # it was entered in another context, as fixtures may be
             bound.set({app: session for app, session in bound.get({}).items() if app is not self.app})
         self._bound = None
+
+
+def _stand_ins(app: App, said: Mapping[Any, Any]) -> StandIns | None:
+    """What the databases of an app are in a test; None where it has none."""
+    if not app.databases and not said:
+        return None
+    from triggers.testing.stand_ins import StandIns  # with the databases, which most apps do not have
+
+    return StandIns(app, said)

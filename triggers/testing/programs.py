@@ -5,29 +5,47 @@ that either can die without the other.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.mqi import MQError
 from broker.testing import settle
 from triggers.serving.session import AppSession
 
 if TYPE_CHECKING:
+    from broker.transactions import TransactionStep
     from triggers.app.app import App
     from triggers.serving.run import Run
     from triggers.testing.failures import TestLog
     from triggers.testing.harness import Harness
+    from triggers.testing.stand_ins import StandIns
+
+
+_POLL: Final = 0.001
+_POLLS_MAX: Final = 300
+"""How often is looked, in real time, whether the databases of a program that ends are closed."""
+
+
+class WorkerKilledError(Exception):
+    """The program is dead, and does nothing more."""
 
 
 class AppProgram:
     """A program that runs an app, with its handlers or without, and sees its own session as the app's."""
 
-    def __init__(self, app: App, harness: Harness, log: TestLog, *, handlers: bool) -> None:
+    def __init__(self, app: App, harness: Harness, log: TestLog, stand_ins: StandIns | None, *, handlers: bool) -> None:
         self._source = harness.source()
         self.session = session = AppSession(app, self._source, handlers=handlers, bind=True)
         session.log = log
+        session.databases.stand_ins = stand_ins
+        session.databases.reached_step = self._reached if app.databases else None
         self._clock = harness.clock
         self._serving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._over = asyncio.Event()
+        self._dead = False
+        self._polls = 0
+        self._stop_at: str | None = None
+        self._stopped = asyncio.Event()
+        self._go_on = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"program of {app.name}")
 
     @property
@@ -40,6 +58,25 @@ class AppProgram:
         """The number of its unsettled deliveries."""
         return sum(service.unsettled for service in self.session.services.values())
 
+    @property
+    def resolves(self) -> bool:
+        """True if it asks a database, or tells the queue manager what one has said."""
+        return self.session.databases.busy
+
+    def stop_behind(self, step: str) -> asyncio.Event:
+        """Stand still behind the next such step of a transaction. Returns the event that it does."""
+        self._stop_at = step
+        return self._stopped
+
+    async def _reached(self, step: TransactionStep) -> None:
+        """A transaction has made a step."""
+        if self._stop_at == step.value:
+            self._stop_at = None
+            self._stopped.set()
+            await self._go_on.wait()
+        if self._dead:
+            raise WorkerKilledError("the test has killed this worker")
+
     async def begun(self) -> None:
         """Return when it serves. Raises why it cannot."""
         await asyncio.shield(self._serving)
@@ -51,7 +88,9 @@ class AppProgram:
 
     async def die(self) -> None:
         """Its process is killed: nothing is settled any more."""
+        self._dead = True
         self._source.cut()
+        self._go_on.set()
         await self._ended()
 
     async def _ended(self) -> None:
@@ -59,9 +98,17 @@ class AppProgram:
         self._over.set()
         while not self._task.done():
             await settle()
+            if self._databases_end():
+                await asyncio.sleep(_POLL)
+                continue
             if not self._task.done() and (due := self._clock.next_timer) is not None:
                 await self._clock.advance(due)
         self._task.result()
+
+    def _databases_end(self) -> bool:
+        """True while its databases may do something in real time, which no timer brings about."""
+        self._polls += 1
+        return self.session.databases.in_use and self._polls < _POLLS_MAX
 
     async def _run(self) -> None:
         try:

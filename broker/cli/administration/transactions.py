@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import re
 import secrets
 import uuid
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -15,13 +12,12 @@ import click
 from broker.cli.administration.status import table
 from broker.cli.conversation import connected, run, with_url
 from broker.cli.program import CannotRunError, SomeFailedError
+from broker.cli.program_database import VARIABLE, address_of, is_postgresql, source_of_address
 from broker.cli.terminal.moment import in_utc
 from broker.cli.terminal.terminal import say, warn
-from broker.config.kinds import DatabaseAddress
 from broker.databases.database import Database
 from broker.databases.errors import DatabaseAwayError, DatabaseUnusableError, ProgramDatabaseError
 from broker.databases.markers import ID_OUTCOME, ID_UNIT, Markers, TableName
-from broker.secret_files import SecretFileError, read_secret
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,12 +28,10 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound="Callable[..., Any]")
 Result = TypeVar("Result")
 
-VARIABLE: Final = "EVERMQ_DATABASE"
 CLEANED_SECONDS: Final = 3600.0
 """The age from which a marker is looked at: younger ones are deleted by who has committed them."""
 
 _STEP: Final = 1000
-_POSTGRESQL: Final = ("postgresql://", "postgres://")
 
 
 @click.group()
@@ -75,7 +69,7 @@ def _about_database(command: Command) -> Command:
 @_about_database
 def ddl(dialect: str | None, dsn: str | None, dsn_file: str | None, *, table_name: str) -> None:
     """Print the statement that makes the table, for who may run it."""
-    kind = dialect or ("postgresql" if _address(dsn, dsn_file).startswith(_POSTGRESQL) else "sqlite")
+    kind = dialect or ("postgresql" if is_postgresql(_address(dsn, dsn_file)) else "sqlite")
     say(f"{Markers(_named(table_name), 'postgresql' if kind == 'postgresql' else 'sqlite').ddl()};")
 
 
@@ -188,7 +182,7 @@ def _with_database(
 ) -> Result:
     """Do something with a database, which is not changed by that it is opened."""
     name = _named(table_name)
-    source = _source(_address(dsn, dsn_file))
+    source = source_of_address(_address(dsn, dsn_file))
 
     async def worked() -> Result:
         opened = await Database(source, table=str(name), create=False, durable=False).open()
@@ -213,45 +207,7 @@ def _named(text: str) -> TableName:
 
 
 def _address(dsn: str | None, dsn_file: str | None) -> str:
-    """Return the DSN. Raises CannotRunError for one with a password among the arguments, which is not shown."""
-    if dsn and (DatabaseAddress.has_password(dsn) or re.search(r"password\s*=", dsn, re.IGNORECASE)):
-        raise CannotRunError(
-            "a password in DSN is seen by everybody who lists the processes of this machine: have the DSN in "
-            f"--dsn-file or in {VARIABLE}, or the password in PGPASSWORD or in ~/.pgpass"
-        )
-    if dsn and dsn_file:
-        raise click.UsageError("DSN and --dsn-file: give one of them")
-    if dsn_file:
-        try:
-            return read_secret(Path(dsn_file)).decode("utf-8", "surrogateescape").strip()
-        except SecretFileError as error:
-            raise CannotRunError(str(error)) from None
-    if found := dsn or os.environ.get(VARIABLE):
+    """Return the DSN. Raises CannotRunError as `address_of`."""
+    if found := address_of(dsn, dsn_file):
         return found
     raise click.UsageError(f"which database? Give DSN, --dsn-file or {VARIABLE}")
-
-
-def _source(address: str) -> Any:
-    """Return what opens a database. Raises CannotRunError."""
-    if not address.startswith(_POSTGRESQL):
-        if "://" in address:
-            raise CannotRunError("the DSN is no postgresql://user@host/database, and no path of an SQLite file")
-        if not Path(address).is_file():
-            raise CannotRunError(f"{address}: there is no such file")
-        return Path(address)
-    try:
-        import asyncpg
-    except ImportError as error:
-        raise CannotRunError("PostgreSQL needs asyncpg: pip install 'evermq[postgres]'") from error
-
-    async def pool() -> Any:
-        try:
-            return await asyncpg.create_pool(address, min_size=1, max_size=1)
-        except (asyncpg.InterfaceError, OSError):  # some of both are a ValueError
-            raise
-        except ValueError:  # whose text may have a part of a password
-            raise DatabaseUnusableError(
-                "the DSN cannot be read: characters of a password that mean something in URLs are written as %40"
-            ) from None
-
-    return pool

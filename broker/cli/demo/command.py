@@ -49,7 +49,21 @@ _KEPT_DEFINITIONS: Final = "".join(
 @click.option(
     "--keep", metavar="DIR", type=click.Path(file_okay=False), help="Keep the queue manager, in a new directory."
 )
-def demo(file: str | None, keep: str | None) -> int:
+@click.option(
+    "--database",
+    metavar="[DSN]",
+    is_flag=False,
+    flag_value="",
+    help="Kill workers in transactions with a database: SQLite in the temporary folder, or that of DSN.",
+)
+@click.option("--dsn-file", metavar="FILE", help="The DSN of --database is in FILE, a password in it too.")
+@click.option("--kills", type=click.IntRange(0), default=60, show_default=True, help="With --database: workers killed.")
+@click.option(
+    "--seed", type=int, help="With --database: where they die is drawn from it; else it is another each time."
+)
+def demo(
+    file: str | None, keep: str | None, database: str | None, dsn_file: str | None, *, kills: int, seed: int | None
+) -> int:
     """Kill a worker, and have every line of FILE handled; account for all.
 
     First a worker has tasks, and is killed half-way: each is done once, by it or by another; what fails is tried again,
@@ -58,7 +72,18 @@ def demo(file: str | None, keep: str | None) -> int:
     airline reservations. A daemon of its own is started on a free port with a temporary folder, and stopped at the end.
     With --keep its data stay in DIR, and what came back stays on the queues DEMO.REPLY.KEPT and
     DEMO.DEAD.LETTER.QUEUE.KEPT: for a pipeline, or a daemon.
+
+    With --database, orders are handled instead, each to be a row in a database and two messages, while workers are
+    killed at each step of their transactions, and the daemon twice: by a handler with `database=`, then by one that
+    commits by hand. Both are accounted for. DSN is the path of an SQLite file or postgresql://user@host/database; else
+    it is in --dsn-file or in EVERMQ_DATABASE. A password is in one of these two, in PGPASSWORD or in ~/.pgpass, and
+    never in DSN. The tables have names of their own, and are removed at the end.
     """
+    if database is not None or dsn_file is not None:
+        from broker.cli.demo.transactions.showing import check_alone, show
+
+        check_alone(file=file, keep=keep, dsn_file=dsn_file, database=database)
+        return show(database or "", dsn_file, kills=kills, seed=seed)
     data = None if keep is None else _new(Path(keep))
     name = file or str(SAMPLE)
     descriptor = sys.stdin.fileno() if name == "-" else os.open(name, os.O_RDONLY)

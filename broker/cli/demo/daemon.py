@@ -27,7 +27,7 @@ data = {data}
 quiesce_timeout = 5.0
 
 [listener]
-port = 0
+port = {port}
 
 [limits]
 unit_of_work_bytes = 268_435_456
@@ -40,11 +40,15 @@ handlers = ["broker.cli.demo.handlers"]
 class DemoDaemon:
     """A daemon as a task: `run` starts the child, follows its log, and stops the child when it is cancelled."""
 
+    CONFIGURATION = _CONFIGURATION
+
     def __init__(self, folder: Path, data: Path | None = None) -> None:
         """`data` is where its data stays; by default they are in the temporary folder, and go with it."""
         self._configuration = folder / "broker.toml"
-        data = (data or folder / "data").absolute()
-        self._configuration.write_text(_CONFIGURATION.format(data=json.dumps(str(data))), "utf-8")
+        self._data = (data or folder / "data").absolute()
+        self._port = "0"
+        self._process: Process | None = None
+        self._killed: set[Process] = set()
         self._log: deque[str] = deque(maxlen=_LOG_LINES_KEPT)
         self.url = ""
 
@@ -55,20 +59,41 @@ class DemoDaemon:
 
     async def start(self, tasks: TaskGroup) -> None:
         """Run in a task group, and return when programs can connect. Raises CannotRunError."""
+        told = self.CONFIGURATION.format(data=json.dumps(str(self._data)), port=self._port)
+        self._configuration.write_text(told, "utf-8")
+        self.url = ""
         with anyio.move_on_after(START_SECONDS_MAX) as limit:
             await tasks.start(self.run, name="daemon")
         if limit.cancelled_caught:
             raise CannotRunError(f"the daemon of the demonstration did not get ready: {self.last_words()}")
 
+    async def kill(self, tasks: TaskGroup) -> None:
+        """Kill it with `kill -9`, and start it again on the same port. Raises CannotRunError."""
+        process = self._process
+        assert process is not None
+        self._killed.add(process)
+        self._port = self.url.rpartition(":")[2]
+        process.kill()
+        await process.wait()
+        await self.start(tasks)
+
+    @property
+    def kills(self) -> int:
+        """How often it was killed."""
+        return len(self._killed)
+
     async def run(self, *, task_status: TaskStatus[None]) -> None:
-        """The life of the child, until it is cancelled. Raises CannotRunError if the child ends by itself."""
+        """The life of the child, until it is cancelled or killed. Raises CannotRunError if the child ends by itself."""
         process = await child("run", "--config", str(self._configuration))
+        self._process = process
         try:
             await self._follow(process, task_status)
             code = await process.wait()
         finally:
             with anyio.CancelScope(shield=True):
                 await stop(process)
+        if process in self._killed:
+            return
         raise CannotRunError(f"the daemon of the demonstration ended with exit code {code}: {self.last_words()}")
 
     async def _follow(self, process: Process, task_status: TaskStatus[None]) -> None:

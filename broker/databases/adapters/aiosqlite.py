@@ -47,10 +47,8 @@ class AiosqliteAdapter:
                     raise DatabaseAwayError("the connection is closed: give a function that opens one")
                 self._kept = self._function()
             if not self._ready:
-                self._kept = await self._opened(self._kept)
-                self._ready = True
+                await self._open()
         except BaseException:
-            self._kept, self._ready = None, False
             self._turn.release()
             raise
         return self._kept
@@ -70,8 +68,12 @@ class AiosqliteAdapter:
         await _run(connection, "COMMIT")
 
     async def rollback(self, connection: aiosqlite.Connection) -> None:
-        if connection.in_transaction:
+        """Roll back behind all that was sent: of who was cancelled, BEGIN may still be on its way to the thread."""
+        try:
             await _run(connection, "ROLLBACK")
+        except sqlite3.OperationalError:
+            if connection.in_transaction:
+                raise
 
     async def release(self, connection: aiosqlite.Connection, broken: bool) -> None:
         try:
@@ -89,6 +91,19 @@ class AiosqliteAdapter:
         if isinstance(kept, aiosqlite.Connection) and _is_open(kept):
             with suppress(ValueError, sqlite3.Error):  # closed already
                 await kept.close()
+
+    async def _open(self) -> None:
+        """Open the connection, which nobody cancels half way: its thread would be left behind."""
+        opening = asyncio.get_running_loop().create_task(self._opened(self._kept))
+        self._kept = None
+        try:
+            await asyncio.shield(opening)
+        finally:
+            while not opening.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait((opening,))
+            if opening.exception() is None:
+                self._kept, self._ready = opening.result(), True
 
     async def _opened(self, made: Any) -> aiosqlite.Connection:
         connection: aiosqlite.Connection = made

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from broker.mqi.delivery_fields import ServiceOptions
     from broker.mqi.reasons import MQRC
     from broker.mqi.structures import ObjectDescriptor
+    from broker.transactions.transaction import SyncConnectionTransaction
 
 F = TypeVar("F")
 T = TypeVar("T")
@@ -85,6 +86,12 @@ class SyncConnection(Face[Connection]):
     def unit_of_work(self) -> SyncUnitOfWork:
         """`with connection.unit_of_work() as unit:`, as `Connection.unit_of_work`."""
         return self._face(SyncUnitOfWork, self._target.unit_of_work())
+
+    def transaction(self, database: Any) -> SyncConnectionTransaction:
+        """`with connection.transaction("orders.db") as t:`, as `Connection.transaction`, in this thread."""
+        from broker.transactions.transaction import SyncConnectionTransaction  # loaded with the first
+
+        return SyncConnectionTransaction(self._target, self._portal, database)
 
     def trigger_starts(self, processes: Collection[str] | None = None, limit: int = 1000) -> SyncTriggerStarts:
         """`with connection.trigger_starts() as starts:`, as `Connection.trigger_starts`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from broker.interface.administration.status import StatusQuestions
 from broker.interface.handlers.deliveries import answers_of, settlement_parts
@@ -13,7 +13,9 @@ from broker.mqi.delivery_fields import Outcome, Settlement
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from broker.interface.connection import Connection
     from broker.mqi.external_units import Decision, Doubt
+    from broker.transactions.transaction import ConnectionDatabases, ConnectionTransaction
 
 
 _NONE: Final = Settlement(0, Outcome.DONE)
@@ -23,6 +25,21 @@ class ExternalUnitCalls(StatusQuestions):
     """A part of `Connection`: units that are prepared here and decided in a database of the program's own. Units, and
     databases, are named by 16 bytes.
     """
+
+    databases: ConnectionDatabases | None = None
+    """Those whose transactions this connection has had."""
+
+    def transaction(self, database: Any) -> ConnectionTransaction:
+        """`async with connection.transaction(pool) as t:` commits what is put and got through `t.mq` together with what
+        the program writes by `t.connection`, or neither. `database` is a `broker.Database`, or what that takes.
+
+        To leave it raises what the database refuses with (CommitRefusedError), MQError OUTCOME_PENDING (2124) where it
+        has not answered in time: then it is decided later, by itself. To enter it raises DatabaseAwayError,
+        DatabaseUnusableError, and RuntimeError inside another one.
+        """
+        from broker.transactions.transaction import ConnectionTransaction  # with the databases, loaded with the first
+
+        return ConnectionTransaction(cast("Connection", self), database)
 
     @property
     def q_mgr_instance(self) -> str:

@@ -1,0 +1,75 @@
+"""The search for the outcome of a COMMIT that was not answered: as a resolver does, and in a time that is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+from broker.databases.errors import ProgramDatabaseError
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from broker.clock import Clock
+    from broker.databases.opened import OpenDatabase
+
+logger = logging.getLogger(__name__)
+
+PAUSE_MIN: Final = 0.1
+PAUSE_MAX: Final = 2.0
+"""Seconds between two questions, doubling from the one to the other."""
+
+LAST: Final = 3.0
+"""Seconds for which is asked at least, however long COMMIT has taken: a question may wait 2 s for a lock."""
+
+
+class Named(Protocol):
+    """A unit that a database decides."""
+
+    unit: bytes
+
+    @property
+    def label(self) -> str:
+        """The database, for people."""
+
+
+async def outcome_of(opened: OpenDatabase, clock: Clock, unit: bytes, q_mgr: str, deadline: float) -> bool | None:
+    """Return the outcome of a unit, as soon as the database tells: True for committed. None: it does not, in time."""
+    asking = asyncio.get_running_loop().create_task(_ask(opened, clock, unit, q_mgr), name="ask for a commit")
+    timer = clock.call_later(max(deadline - clock.monotonic(), LAST), partial(_cancel, asking))
+    try:
+        await asyncio.wait((asking,))
+    finally:
+        timer.cancel()
+        asking.cancel()
+    return None if asking.cancelled() else asking.result()
+
+
+async def _ask(opened: OpenDatabase, clock: Clock, unit: bytes, q_mgr: str) -> bool | None:
+    pause = PAUSE_MIN
+    while True:
+        try:
+            outcome = await opened.probe(unit, q_mgr)
+        except ProgramDatabaseError as error:
+            logger.warning("unit %s: %s", uuid.UUID(bytes=unit), error, extra={"event": "unit_not_asked"})
+            return None
+        if outcome is not None:
+            return outcome
+        await clock.sleep(pause)
+        pause = min(2 * pause, PAUSE_MAX)
+
+
+def _cancel(task: asyncio.Task[bool | None]) -> None:
+    task.cancel()
+
+
+def pending(of: Named) -> MQError:
+    """OUTCOME_PENDING (2124) for a unit that a resolver decides, when the database is there again."""
+    return MQError(
+        MQRC.OUTCOME_PENDING,
+        f"unit {uuid.UUID(bytes=of.unit)}: the database {of.label} has not said whether it has committed; it is "
+        "decided when a program with this database asks again, with nothing to be done by hand",
+    )

@@ -1,0 +1,1 @@
+"""Tools of the tests: models, and what stands between a test and the world outside."""

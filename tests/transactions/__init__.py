@@ -1,0 +1,1 @@
+"""Transactions with the program's own database (docs/rules/transactions.md)."""

@@ -1,0 +1,129 @@
+"""The programs of docs/how-to/one-transaction.md, as they stand there."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from tests.examples.test_readme import blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+PAGE = blocks((ROOT / "docs/how-to/one-transaction.md").read_text("utf-8"))
+WORKER, API, DJANGO = [block.text for block in PAGE if block.language == "python"]
+[SHOWN] = [block.text for block in PAGE if block.language == "text"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in ("api", "shop", "shop.models", "shop.orders"):
+        sys.modules.pop(name, None)
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def test_the_worker_ships_the_order(folder: Path) -> None:
+    (folder / "worker.py").write_text(WORKER)
+    done = subprocess.run(
+        [sys.executable, "worker.py"], capture_output=True, text=True, timeout=60, check=False, env=environment()
+    )
+    assert (done.stdout, done.returncode) == (SHOWN, 0), done.stderr
+
+
+async def test_the_route_writes_a_row_and_puts_a_message(folder: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    pytest.importorskip("greenlet")
+    (folder / "api.py").write_text(API)
+    module = importlib.import_module("api")
+    async with module.api.router.lifespan_context(module.api):
+        transport = httpx.ASGITransport(module.api)
+        async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
+            answers = [await client.post(f"/orders/{item}") for item in ("chair", "table")]
+        assert [each.json() for each in answers] == [1, 2]
+        connection = await module.queues.session.connection()
+        [reply] = await connection.mqsc("DISPLAY QLOCAL(ORDERS) CURDEPTH", check=True)
+        assert int(reply.attributes[0]["CURDEPTH"]) == 2
+
+
+SITE = """
+import asyncio, sys
+from django.conf import settings
+
+settings.configure(
+    INSTALLED_APPS=["shop"],
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.db"}},
+    DEFAULT_AUTO_FIELD="django.db.models.AutoField",
+)
+import django
+
+django.setup()
+from django.db import connection
+
+from shop.models import Order
+from shop.orders import order, queues
+
+with connection.schema_editor() as editor:
+    editor.create_model(Order)
+connection.close()
+
+
+def shipped():
+    try:
+        return list(Order.objects.filter(shipped=True).values_list("item", flat=True))
+    finally:
+        connection.close()
+
+
+async def main():
+    async with queues.running():
+        await asyncio.to_thread(order, "chair")
+        while not (items := await asyncio.to_thread(shipped)):
+            await asyncio.sleep(0.05)
+        print(items)
+
+
+asyncio.run(main())
+"""
+
+MODELS = """
+from django.db import models
+
+
+class Order(models.Model):
+    item = models.TextField()
+    shipped = models.BooleanField(default=False)
+
+    class Meta:
+        app_label = "shop"
+"""
+
+
+def test_the_view_orders_and_the_handler_ships(folder: Path) -> None:
+    pytest.importorskip("django")
+    (folder / "shop").mkdir()
+    (folder / "shop" / "__init__.py").write_text("")
+    (folder / "shop" / "models.py").write_text(MODELS)
+    (folder / "shop" / "orders.py").write_text(DJANGO)
+    (folder / "program.py").write_text(SITE)
+    done = subprocess.run(
+        [sys.executable, "program.py"], capture_output=True, text=True, timeout=60, check=False, env=environment()
+    )
+    assert (done.stdout, done.returncode) == ("['chair']\n", 0), done.stderr
+
+
+def test_nothing_of_the_page_is_left_out() -> None:
+    assert [block.language for block in PAGE] == ["python", "text", "python", "python"]

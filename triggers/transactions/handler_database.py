@@ -1,0 +1,90 @@
+"""The database of a handler, as the runs of one service need it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from triggers.serving.outcomes import brief
+from triggers.transactions.settling import Preparer
+
+if TYPE_CHECKING:
+    import asyncio
+    from random import Random
+
+    from broker import Clock, Connection
+    from broker.transactions import Coordinator, Decision, PreparedDelivery
+    from triggers.transactions.settling import Prepares
+
+logger = logging.getLogger(__name__)
+
+LATER_MIN: Final = 1.0
+LATER_MAX: Final = 60.0
+"""Seconds until a message comes again for which the database gave no transaction, doubling from the one to the other
+while it is away (handlers rule 1, row 8).
+"""
+
+LOG_EVERY: Final = 60.0
+
+
+class Absence:
+    """A database that gives no transactions, from when: for all handlers of a program."""
+
+    def __init__(self, clock: Clock, random: Random, label: str) -> None:
+        self._clock = clock
+        self._random = random
+        self._label = label
+        self._since: float | None = None
+        self._logged: float | None = None
+
+    def noted(self, error: Exception) -> float:
+        """It is away: return in how many seconds a message is to come again. The longer it is away, the later."""
+        now = self._clock.monotonic()
+        if self._since is None:
+            self._since = now
+        if self._logged is None or now - self._logged >= LOG_EVERY:
+            self._logged = now
+            logger.warning(
+                "the database gives no transaction, messages wait for it and nobody is charged: database=%s %s",
+                self._label, brief(error), extra={"event": "database_away"},
+            )  # fmt: skip
+        away = min(max(now - self._since, LATER_MIN), LATER_MAX)
+        return away * (0.5 + self._random.random() / 2) if away > LATER_MIN else away
+
+    def over(self) -> None:
+        """It has given a transaction."""
+        if self._since is not None:
+            self._since = None
+            logger.info("the database gives transactions again: database=%s", self._label)
+
+
+class HandlerDatabase:
+    """What a service of a handler has for transactions with one database."""
+
+    def __init__(self, coordinator: Coordinator, absence: Absence, connection: Connection, through: Prepares) -> None:
+        self.coordinator = coordinator
+        self.committing: set[Any] = set()  # runs
+        self._absence = absence
+        self._connection = connection
+        self._preparer = Preparer(through, coordinator.opened.id, coordinator.name)
+
+    @property
+    def q_mgr(self) -> str:
+        """The instance of the queue manager."""
+        return self._connection.q_mgr_instance
+
+    def prepare(self, prepared: PreparedDelivery) -> asyncio.Future[int]:
+        """Prepare a delivery, with what else is prepared in this turn of the loop."""
+        return self._preparer.add(prepared)
+
+    def decide(self, decision: Decision) -> asyncio.Future[int]:
+        """Decide a unit, with what else is decided in this turn of the loop."""
+        return self.coordinator.decide(self._connection, decision)
+
+    def away(self, error: Exception) -> float:
+        """The database gave no transaction. Return in how many seconds the message is to come again."""
+        return self._absence.noted(error)
+
+    def is_there(self) -> None:
+        """The database has given a transaction."""
+        self._absence.over()
