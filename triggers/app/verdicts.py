@@ -17,8 +17,8 @@ FEEDBACK_MAX: Final = 999_999_999
 
 
 class StepError(Exception):
-    """What was kept of a step is not what its function returns now: the annotation of its return cannot read it. The
-    attempt fails with it, as with any exception.
+    """A kept step is not what its function returns now: the annotation of its return cannot read it. The attempt fails
+    with it, as with any exception.
     """
 
 

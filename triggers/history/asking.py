@@ -15,7 +15,7 @@ class ResultsAsked:
 
     @property
     def results(self) -> Results:
-        """What looks for the results of messages."""
+        """The looks for the results of messages."""
         if self._results is None:
             from triggers.history.results import Results  # most apps ask for none
 

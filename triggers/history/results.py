@@ -57,7 +57,7 @@ _NO_HISTORY: Final = (MQRC.UNKNOWN_OBJECT_NAME, MQRC.UNKNOWN_REMOTE_Q_MGR, MQRC.
 
 
 class MessageResult(Generic[T]):
-    """What has become of a message.
+    """The end of a message.
 
     `outcome` is "succeeded", "rejected", "unreadable", "dead_lettered" or "expired"; `attempts` how many there were;
     `ended` when it did, in seconds since 1970; `error` what its handler raised, in words, None for what has succeeded.
@@ -88,7 +88,7 @@ class MessageResult(Generic[T]):
 
     @property
     def value(self) -> T:
-        """What the handler has returned; None where that is nothing. Raises RequestError for a message that has not
+        """The value that the handler has returned, or None. Raises RequestError for a message that has not
         succeeded; ValueError for a value that was not kept, UnreadableError for one that is not of the type.
         """
         record = self.record

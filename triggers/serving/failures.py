@@ -11,10 +11,11 @@ from inspect import iscoroutine
 from itertools import dropwhile
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.mqi import Failure, text_of, traceback_of
+from broker.mqi import MQRC, Failure, MQError, Outcome, text_of, traceback_of
 
 if TYPE_CHECKING:
     from asyncio import Task
+    from collections.abc import Mapping
     from types import FrameType
 
 ERROR_BYTES: Final = 1024
@@ -52,3 +53,18 @@ def waits_at(task: Task[None]) -> str:
 def _is_own(frame: FrameType) -> bool:
     """True if this package calls the handler here, with middleware round it or without."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE
+
+
+def ended(q_name: str, outcome: int) -> MQError:
+    """HCONN_ERROR (2018) for a call of a handler whose delivery has ended so."""
+    return MQError(MQRC.HCONN_ERROR, f"this delivery of {q_name} has ended: {_ENDS[outcome]}")
+
+
+_ENDS: Final[Mapping[int, str]] = {
+    Outcome.DONE: "its handler has returned",
+    Outcome.FAILED: "it has failed",
+    Outcome.REJECTED: "it has failed for good",
+    Outcome.UNREADABLE: "nobody could read it",
+    Outcome.LATER: "it comes later",
+    Outcome.RETURNED: "the worker stops, or has lost its connection",
+}

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import anyio.to_thread
 
 from broker import Portal, SyncConnection
-from broker.mqi import MQRC, Failure, MQError, Outcome, Settlement, tail
+from broker.mqi import Failure, Outcome, Settlement, tail
 from triggers.app.unawaited import Watched, attempt
 from triggers.app.verdicts import BatchError, Later, Reject
 from triggers.bodies.bodies import UnreadableError
 from triggers.serving.attempt import Attempt
-from triggers.serving.failures import failure_of, waits_at
+from triggers.serving.failures import ended, failure_of, waits_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from anyio import CapacityLimiter
 
@@ -175,10 +175,7 @@ class Run:
     def check_open(self) -> None:
         """Raises HCONN_ERROR (2018) once the outcome is decided."""
         if self.decided is not None:
-            raise MQError(
-                MQRC.HCONN_ERROR,
-                f"this delivery of {self.server.handler.q_name} has ended: {_ENDS[self.decided.outcome]}",
-            )
+            raise ended(self.server.handler.q_name, self.decided.outcome)
 
     # Its life
 
@@ -397,13 +394,3 @@ class Run:
         places = self._places()
         named = {places[place]: self._failure(each) for place, each in error.errors.items()}
         return tuple(sorted([*named.items(), *self._unread_ones()]))
-
-
-_ENDS: Final[Mapping[int, str]] = {
-    Outcome.DONE: "its handler has returned",
-    Outcome.FAILED: "it has failed",
-    Outcome.REJECTED: "it has failed for good",
-    Outcome.UNREADABLE: "nobody could read it",
-    Outcome.LATER: "it comes later",
-    Outcome.RETURNED: "the worker stops, or has lost its connection",
-}

@@ -255,7 +255,7 @@ class QueueService:
             )  # fmt: skip
 
     def returned(self, run: Run, value: object) -> Returned | None:
-        """What a handler has returned, for the history of its queue; nothing of a batch."""
+        """Return the value of a handler for the history of its queue; nothing of a batch."""
         from triggers.history.returned import returned  # most handlers have none
 
         return None if self.handler.batch else returned(value, self.handler.options.history_value)

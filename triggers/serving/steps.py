@@ -127,7 +127,7 @@ class AttemptSteps:
         return name if again == 1 else f"{name}#{again}"
 
     async def step(self, name: str, call: Callable[[], Any], function: Callable[..., Any]) -> Any:
-        """What a step came to, now or in an earlier attempt; `call` does it."""
+        """Return the value of a step, of now or of an earlier attempt; `call` does it."""
         self._check_open()
         read = _reader(function)
         data = self._kept.get(name)
@@ -286,8 +286,8 @@ def _made_reader(function: Callable[..., Any], inner: Any) -> Callable[[Any], An
 
 
 def _kept_form(name: str, value: object, read: Callable[[Any], Any], function: Callable[..., Any]) -> tuple[bytes, Any]:
-    """What a function returned as it is kept, and as it is read back. Raises TypeError and ValueError for what has no
-    form, StepError for what is not of the annotation.
+    """Return what a function returned, as it is kept and as it is read back. Raises TypeError and ValueError for what
+    has no form, StepError for what is not of the annotation.
     """
     try:
         data = plain_json(value).encode()

@@ -45,7 +45,7 @@ class UsedDatabases:
         return self._opened is not None and any(each.busy for each in self._opened.coordinators)
 
     async def coordinator(self, database: Database) -> Coordinator:
-        """What the app has for a database, which is opened if it is not. Raises what `Database.open` does."""
+        """Return the coordinator of a database, which is opened if it is not. Raises what `Database.open` does."""
         return await self.opened.coordinator(database)
 
     async def open_all(self) -> None:

@@ -108,7 +108,7 @@ class AppTest:
         return await self.app.put(q_name, body, **options)
 
     async def result(self, put: PutResult | bytes, type: Any = Any) -> MessageResult[Any]:
-        """What has become of a message of a handler with `history=`, when no handler has anything to do any more; as
+        """Return the end of a message of a handler with `history=`, when no handler has anything to do any more; as
         `app.result`. Raises TimeoutError for one that has not ended.
         """
         await self._come_to_rest(stand=True)
@@ -360,7 +360,7 @@ class AppTest:
 
 
 def _stand_ins(app: App, said: Mapping[Any, Any]) -> StandIns | None:
-    """What the databases of an app are in a test; None where it has none."""
+    """Return the stand-ins of the databases of an app; None where it has none."""
     if not app.databases and not said:
         return None
     from triggers.testing.stand_ins import StandIns  # with the databases, which most apps do not have

@@ -21,7 +21,7 @@ BUSY: Final = 0.5
 
 
 class StandIns:
-    """What each database of an app is in a test: a path of SQLite one in memory, any other itself, unless the test says
+    """The databases of an app in a test: a path of SQLite one in memory, any other itself, unless the test says
     what it is.
     """
 

@@ -59,7 +59,7 @@ class Absence:
 
 
 class HandlerDatabase:
-    """What a service of a handler has for transactions with one database."""
+    """The transactions of a handler's service with one database."""
 
     def __init__(self, coordinator: Coordinator, absence: Absence, connection: Connection, through: Prepares) -> None:
         self.coordinator = coordinator

@@ -64,16 +64,8 @@ class TransactionRun(Run):
     """A delivery that was taken, and the task of its handler, with a transaction of the program's database."""
 
     __slots__ = (
-        "_committing",
-        "_hanging",
-        "_held",
-        "_returned",
-        "_sending",
-        "_sent",
-        "_thread",
-        "_transaction",
-        "unit",
-    )
+        "_committing", "_hanging", "_held", "_returned", "_sending", "_sent", "_thread", "_transaction", "unit",
+    )  # fmt: skip
 
     def __init__(self, server: QueueServer, delivered: Delivered) -> None:
         super().__init__(server, delivered)

@@ -79,7 +79,7 @@ class DemoDaemon:
 
     @property
     def kills(self) -> int:
-        """How often it was killed."""
+        """The number of times that it was killed."""
         return len(self._killed)
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:

@@ -67,7 +67,7 @@ class TransactionAccount:
             yield _entry("  not handled", self.waiting, "on their queue, or dead letters")
 
     def report_units(self) -> Iterator[str]:
-        """What there is of units of work, for the app that has them."""
+        """Report the units of work, for the app that has them."""
         how = f"{self.resolved[True]} committed, {self.resolved[False]} backed out"
         yield _entry("decided by resolvers", self.resolved.total(), how)
         yield _entry("in doubt", self.in_doubt)
