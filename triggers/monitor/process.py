@@ -62,6 +62,8 @@ def process(
         raise TypeError(f'{", ".join(options)}: for deliver="message", "batch" or "group"; "trigger" has no options')
     if options.get("history") is not None:
         raise TypeError(f"@process({name!r}): history= is for handlers of an app, which defines the queue for it")
+    if options.get("database") is not None:
+        raise TypeError(f"@process({name!r}): database= is for handlers of an app, which opens the database")
 
     def tag(function: Function) -> Function:
         if not isfunction(function) or isgeneratorfunction(function) or isasyncgenfunction(function):
