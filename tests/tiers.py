@@ -36,7 +36,6 @@ PARTS: Final = {
     "tests/transactions/test_demo.py::test_d8_1_sixty_die_as_the_command_has_it": NONE,
     "tests/transactions/test_demo.py::test_d8_2_without_a_guard_the_account_is_not_exact": 4,
     "tests/transactions/test_page.py": 2,
-    "tests/transactions/test_process_deaths.py": NONE,
     "tests/cli/test_bench.py": 3,
     "tests/cli/test_daemon.py": 3,
     "tests/cli/test_demo.py": 4,

@@ -213,7 +213,7 @@ DEATHS = 100 * len(DeathPlace)
     [(f"{PROGRAM}:exact", DEATHS), ("tests.transactions.producers:app", DEATHS), (f"{PROGRAM}:by_hand", 70)],
     ids=["handler", "producer", "by hand"],
 )
-async def test_d4_8_a_hundred_deaths_at_each_place_lose_and_double_nothing(
+async def test_d1_1_and_d1_2_and_d4_8_a_hundred_deaths_at_each_place_lose_and_double_nothing(
     target: str, kills: int, kind: str, request: pytest.FixtureRequest
 ) -> None:
     seed = random.randrange(1_000_000)

@@ -302,7 +302,12 @@ async def takes_trigger(trigger: TriggerMessage) -> None: ...
         ({"timeout": 3}, takes_message, TypeError, 'timeout: for deliver="message"'),
         ({"deliver": "batch"}, takes_list, ValueError, "needs batch=N"),
         ({"deliver": "message", "history": "7d"}, takes_message, TypeError, "history= is for handlers of an app"),
-        ({"deliver": "message", "database": "shop.db"}, takes_message, TypeError, "database= is for handlers of an app"),
+        (
+            {"deliver": "message", "database": "shop.db"},
+            takes_message,
+            TypeError,
+            "database= is for handlers of an app",
+        ),
         ({"deliver": "message", "batch": 3}, takes_list, ValueError, 'batch=3 is for deliver="batch"'),
         ({"deliver": "message", "concurrency": 0}, takes_message, ValueError, "concurrency=0"),
         ({"deliver": "message", "concurency": 2}, takes_message, TypeError, "unknown option concurency"),
