@@ -112,7 +112,7 @@ class OpenDatabase:
             if close is not None:
                 await self.run(_plain(close) if self.threaded else close())
         except Exception as error:
-            logger.debug("the database was not closed in order: %s", told(error))
+            logger.debug("database not closed: %s", told(error))
         finally:
             if self._threads is not None:
                 self._threads.shutdown(wait=False)

@@ -108,7 +108,7 @@ class DatabaseTransaction:
             await self._calls.rollback(self.connection)
         except Exception as error:
             self._broken = True
-            logger.debug("rollback failed, the connection is closed: %s", told(error))
+            logger.debug("rollback failed: the connection is closed: %s", told(error))
 
     async def release(self) -> None:
         """Give the connection back, once, after a rollback if the transaction is open. It never fails."""
@@ -143,7 +143,7 @@ async def given_back(calls: AdapterCalls, connection: Any, *, broken: bool) -> N
     try:
         await calls.release(connection, broken=broken)
     except Exception as error:
-        logger.debug("a connection to the database was not given back: %s", told(error))
+        logger.debug("connection not given back: %s", told(error))
 
 
 def told(error: BaseException) -> str:

@@ -106,7 +106,7 @@ class Coordinator:
                 async with self._connect() as connection:
                     await self._serve(connection)
             except MQError as error:
-                logger.debug("the resolver of %s connects again: %s", self.label, error)
+                logger.debug("resolver connects again database=%s: %s", self.label, error)
             pause = AGAIN_MIN if self.clock.monotonic() - begun > AGAIN_MAX else min(2 * pause, AGAIN_MAX)
             await self.clock.sleep(pause)
 
@@ -131,7 +131,7 @@ class Coordinator:
                 if count := await clean(self.opened, connection, self.clock):
                     logger.info("markers deleted: count=%d database=%s", count, self.label)
             except ProgramDatabaseError as error:
-                logger.warning("markers of %s are not deleted: %s", self.label, error)
+                logger.warning("markers not deleted database=%s: %s", self.label, error)
             finally:
                 self._cleaning = False
             await self.clock.sleep(CLEAN_EVERY)

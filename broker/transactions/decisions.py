@@ -107,7 +107,7 @@ class DecisionSender:
             logger.error(
                 "torn: an administrator has decided a unit otherwise than its database: unit=%s database=%s "
                 "committed_there=%s", uuid.UUID(bytes=decision.unit), self._label, decision.commit,
-                extra={"event": "unit_torn"},
+                extra={"event": "unit_of_work_torn"},
             )  # fmt: skip
         else:
             self.kept[decision.unit] = decision

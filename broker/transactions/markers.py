@@ -73,7 +73,7 @@ class DecidedMarkers:
         try:
             await self._opened.delete(units)
         except ProgramDatabaseError as error:  # a cleaner's, then
-            logger.debug("%d decided markers are not deleted: %s", len(units), error)
+            logger.debug("markers not deleted count=%d: %s", len(units), error)
 
     def _deleted(self, deleting: asyncio.Task[None]) -> None:
         self._deleting = None

@@ -133,7 +133,7 @@ class ProducerTransaction:
             else:
                 await mq.end()
         except MQError as error:
-            logger.debug("the unit of a transaction has ended with its connection: %s", error)
+            logger.debug("unit ended with its connection: %s", error)
 
     async def commit_patiently(self) -> None:
         """Send COMMIT, and wait for its answer: in a thread for as long as the driver does."""

@@ -149,6 +149,7 @@ class FakeManager:
         self.ports: list[FakePort] = []
         self.refusal: MQError | None = None
         self.authentication = FakeAuthentication()
+        self.core = SimpleNamespace(instance="")
         self.context = SimpleNamespace(security_log=SimpleNamespace(count_refused=list[str]().append))
 
     def check_named(self, name: str) -> None:

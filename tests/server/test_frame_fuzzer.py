@@ -246,6 +246,8 @@ async def fuzz(seed: int, frames: int, caplog: pytest.LogCaptureFixture) -> None
             line.session.connection_lost(None)
             await clock.advance(1)
             core = manager.core
+            for id in list(core.branches.by_id):  # in doubt, as it should be, whoever has gone
+                await connection.mqsc(f"RESOLVE INDOUBT('{id}') ACTION(BACKOUT)", check=True)
             lines += 1
             if not lines % WHOLE_LOOK:
                 core.check_invariants()

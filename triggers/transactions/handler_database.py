@@ -55,7 +55,7 @@ class Absence:
         """It has given a transaction."""
         if self._since is not None:
             self._since = None
-            logger.info("the database gives transactions again: database=%s", self._label)
+            logger.info("database is back: database=%s", self._label)
 
 
 class HandlerDatabase:

@@ -259,6 +259,30 @@ _SPARK: Final = {
     "unit_not_discarded": "A unit of a failed task could not be discarded; it is after `[limits] prepared_age`.",
 }
 
+# Units of work that a database of a program's own decides
+
+_TRANSACTIONS: Final = {
+    "commit_hangs": "The program's database has not answered a COMMIT for a minute.",
+    "connection_not_given_back": "A connection to the program's database was lost, not given back to its pool.",
+    "database_awaited": "An app waits for its database, to begin.",
+    "database_away": "The database of a handler gives no transaction: its messages come later, and nobody is charged.",
+    "database_is_back": "The database of a handler gives transactions again.",
+    "database_not_closed": "The program's database could not be closed in order.",
+    "decisions_are_kept": "Decisions were not answered: they are sent again over the next connection.",
+    "markers_deleted": "Markers that nobody needs any more were deleted from the program's database.",
+    "markers_not_deleted": "Markers that nobody needs could not be deleted: the cleaner tries again.",
+    "on_commit_failed": "A function of Django's on_commit has failed, behind a COMMIT that is done.",
+    "resolver_connects_again": "A resolver has lost its connection to the queue manager.",
+    "rollback_failed": "A ROLLBACK was not answered: the connection is closed, which rolls back.",
+    "unit_ended_with_its_connection": "The unit of work of a transaction was backed out with its connection.",
+    "unit_in_doubt": "The database has not said whether it has committed: a resolver decides the unit of work.",
+    "unit_in_doubt_resolved": "An administrator decided a unit of work in place of its database.",
+    "unit_not_asked": "The database could not be asked for the outcome of a unit of work.",
+    "unit_not_resolved": "A unit of work cannot be decided: its database refuses to tell.",
+    "unit_resolved": "A unit of work that its owner had left was decided as its database says.",
+    "units_are_in_doubt": "Units of work wait for a program that sees their database.",
+}
+
 EVENTS: Final[Mapping[str, str]] = {
     **_DAEMON,
     **_QUEUE_MANAGER,
@@ -268,6 +292,7 @@ EVENTS: Final[Mapping[str, str]] = {
     **_APPS,
     **_WORKERS,
     **_TRIGGERS,
+    **_TRANSACTIONS,
     **_MEMBERS,
     **_SHARED_QUEUES,
     **_SPARK,

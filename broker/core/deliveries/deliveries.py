@@ -354,7 +354,8 @@ class Deliveries:
         service.dirty = service.queue.shared  # there is room, and what waited for its key may come
         service.in_flight.pop(delivery.id, None)
         worker.deliveries.pop(delivery.id, None)
-        delivery.leave_worker()
+        if delivery.quarantined or delivery in (service.exclusive, worker.exclusive):
+            delivery.leave_worker()
         if service.order is not None and delivery.order_value is not None:
             service.order.free(delivery.order_value)
         self._forget_idle(service)
@@ -368,9 +369,7 @@ class Deliveries:
         self._forget_idle(delivery.service)
 
     def load_marked(self, marked: Sequence[tuple[Entry, bool]], now: float) -> Rows:
-        """Load messages that handlers in this process had when the queue manager ended uncleanly, each with True if it
-        was alone. Return the rows to write.
-        """
+        """Charge what handlers in this process had at an unclean end, each with True if alone. Return the rows."""
         return ending.charge_marked(marked, now)
 
     # Figures

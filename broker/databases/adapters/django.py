@@ -114,7 +114,7 @@ class _Block:
         except Exception:
             if not self._is_committed:
                 raise
-            logger.exception("a function of on_commit has failed; the transaction is committed")
+            logger.exception("on_commit failed: the transaction is committed all the same")
 
     def rollback(self) -> None:
         """Leave it with ROLLBACK."""

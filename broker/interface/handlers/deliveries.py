@@ -136,7 +136,8 @@ class Deliveries:
             connection = self._connections.pop(each.id, None)
             if connection is not None:
                 connection.delivery_ends()
-        return await answers_of(deque([self._port.settle_deliveries(part) for part in settlement_parts(settlements)]))
+        calls = deque([self._port.settle_deliveries(part) for part in settlement_parts(settlements)])
+        return await (answer(calls[0]) if len(calls) == 1 else answers_of(calls))
 
     async def step(self, delivery: Delivered, name: str, value: bytes) -> None:
         """Keep a step that was finished for the message of a delivery; return when it is durable. The next delivery of
