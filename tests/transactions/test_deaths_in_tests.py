@@ -134,7 +134,7 @@ async def test_d4_4_a_message_that_kills_its_worker_each_time_is_a_dead_letter_a
 
 
 @both_kinds
-async def test_d4_6_messages_of_one_order_are_handled_in_order_whatever_dies(threaded: bool) -> None:
+async def test_d4_6_messages_are_handled_in_order_whatever_dies(threaded: bool) -> None:
     works = Works(threaded=threaded, retry=Retry(10, backoff=1), order_by="*")
     async with works.test() as t:
         works.prepare(t)
