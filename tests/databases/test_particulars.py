@@ -156,6 +156,20 @@ async def test_a_function_whose_connection_is_in_a_transaction_is_refused(tmp_pa
             await Database(opens).open()
 
 
+async def test_a_connection_that_a_thread_works_on_is_not_closed_beneath_it(tmp_path: Path) -> None:
+    opened = await Database(tmp_path / "shop.db", pool_wait=0.01).open()
+    adapter: Any = opened.adapter
+    connection = adapter.acquire()
+    adapter.begin(connection)
+    await opened.close()  # it waits for the thread, and gives up
+    assert connection.execute("SELECT 1").fetchall() == [(1,)]
+    adapter.rollback(connection)
+    adapter.release(connection, False)
+    adapter.close()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
+
+
 async def test_a_row_factory_of_the_program_is_left_alone(tmp_path: Path) -> None:
     way = SqlitePath(tmp_path)
     way.look(ORDERS)

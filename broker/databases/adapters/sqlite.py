@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from broker.databases import failures
 from broker.databases.adapter import each_statement
@@ -28,6 +28,9 @@ class InTransaction(Protocol):
     @property
     def in_transaction(self) -> bool: ...
 
+
+CLOSING: Final = 5.0
+"""Seconds for which the end waits for a transaction that is under way."""
 
 BUSY = "another transaction holds the SQLite database, which has one writer at a time: keep transactions short"
 
@@ -86,11 +89,18 @@ class SQLiteAdapter:
     is_definite = staticmethod(failures.is_definite)
 
     def close(self) -> None:
-        """Close the connection that is kept."""
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            with suppress(sqlite3.ProgrammingError):  # it is bound to another thread
-                kept.close()
+        """Close the connection that is kept, behind the transaction that a thread has on it: closed meanwhile, it would
+        end the process. Where that does not end in time the connection stays open.
+        """
+        if not self._turn.acquire(timeout=min(self._wait, CLOSING)):
+            return
+        try:
+            kept, self._kept = self._kept, None
+            if kept is not None:
+                with suppress(sqlite3.ProgrammingError):  # it is bound to another thread
+                    kept.close()
+        finally:
+            self._turn.release()
 
     def _open_path(self) -> sqlite3.Connection:
         return sqlite3.connect(
