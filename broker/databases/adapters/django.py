@@ -114,7 +114,9 @@ class _Block:
         except Exception:
             if not self._is_committed:
                 raise
-            logger.exception("on_commit failed: the transaction is committed all the same")
+            logger.exception(
+                "a function of on_commit has failed; the transaction is committed", extra={"event": "on_commit_failed"}
+            )
 
     def rollback(self) -> None:
         """Leave it with ROLLBACK."""
