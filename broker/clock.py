@@ -38,7 +38,7 @@ class Clock:
     time = staticmethod(time.time)
     """Seconds since 1970 UTC; may step."""
 
-    def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
+    def call_later(self, delay: float, callback: Callable[[], object]) -> Timer:
         """Run `callback` on the event loop in `delay` seconds."""
         return asyncio.get_running_loop().call_later(delay, callback)
 

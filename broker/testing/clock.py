@@ -61,7 +61,7 @@ class VirtualClock(Clock):
         self._stepped.append(stepped)
         return True
 
-    def call_later(self, delay: float, callback: Callable[[], None]) -> VirtualTimer | asyncio.Handle:
+    def call_later(self, delay: float, callback: Callable[[], object]) -> VirtualTimer | asyncio.Handle:
         """Run `callback` when the clock has advanced by `delay` seconds; 0 is the loop's next turn."""
         if delay <= 0:
             return asyncio.get_running_loop().call_soon(callback)
@@ -124,8 +124,8 @@ class VirtualTimer:
 
     __slots__ = ("_callback",)
 
-    def __init__(self, callback: Callable[[], None]) -> None:
-        self._callback: Callable[[], None] | None = callback
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self._callback: Callable[[], object] | None = callback
 
     @property
     def over(self) -> bool:

@@ -9,6 +9,7 @@
     asking        the search for the outcome of a COMMIT that was not answered
     resolver      decides the units that their owners have left
     markers       deletes markers that nobody needs any more: at once, and what others have left
+    time_limit    work that may take so long, and no longer
     steps         the names of the steps, for tests that stop a program between two of them
 
 It stands over `interface` and `databases`, and knows nothing of apps and handlers.

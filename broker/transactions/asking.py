@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import uuid
-from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.databases.errors import ProgramDatabaseError
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
+from broker.transactions.time_limit import limited
 
 if TYPE_CHECKING:
     from broker.clock import Clock
@@ -38,13 +37,8 @@ class Named(Protocol):
 
 async def outcome_of(opened: OpenDatabase, clock: Clock, unit: bytes, q_mgr: str, deadline: float) -> bool | None:
     """Return the outcome of a unit, as soon as the database tells: True for committed. None: it does not, in time."""
-    asking = asyncio.get_running_loop().create_task(_ask(opened, clock, unit, q_mgr), name="ask for a commit")
-    timer = clock.call_later(max(deadline - clock.monotonic(), LAST), partial(_cancel, asking))
-    try:
-        await asyncio.wait((asking,))
-    finally:
-        timer.cancel()
-        asking.cancel()
+    wait = max(deadline - clock.monotonic(), LAST)
+    asking = await limited(clock, wait, _ask(opened, clock, unit, q_mgr), "ask for a commit")
     return None if asking.cancelled() else asking.result()
 
 
@@ -60,10 +54,6 @@ async def _ask(opened: OpenDatabase, clock: Clock, unit: bytes, q_mgr: str) -> b
             return outcome
         await clock.sleep(pause)
         pause = min(2 * pause, PAUSE_MAX)
-
-
-def _cancel(task: asyncio.Task[bool | None]) -> None:
-    task.cancel()
 
 
 def pending(of: Named) -> MQError:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.databases.errors import ProgramDatabaseError
@@ -17,6 +16,7 @@ from broker.transactions.asking import outcome_of
 from broker.transactions.decisions import DecisionSender
 from broker.transactions.markers import DecidedMarkers, clean
 from broker.transactions.resolver import Resolver
+from broker.transactions.time_limit import limited
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -43,7 +43,7 @@ CLOSING: Final = 5.0
 
 
 class Coordinator:
-    """What a program has for one database. `connect` makes a connection for the resolver.
+    """A database as a program uses it. `connect` makes a connection for the resolver.
 
     `reached` is for tests: it is called behind each step of a transaction.
     """
@@ -138,19 +138,11 @@ class Coordinator:
 
     async def close(self) -> None:
         """Wait for the decisions that are under way, delete the markers of what is decided, close the database."""
-        ending = asyncio.get_running_loop().create_task(self._end(), name=f"end {self.label}")
-        timer = self.clock.call_later(CLOSING, partial(_cancel, ending))
         try:
-            await asyncio.wait((ending,))
+            await limited(self.clock, CLOSING, self._end(), f"end {self.label}")
         finally:
-            timer.cancel()
-            ending.cancel()
             await self.opened.close()
 
     async def _end(self) -> None:
         await self.decisions.drain()
         await self.markers.close()
-
-
-def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.databases.errors import OutcomeUnknownError
@@ -17,6 +16,7 @@ from broker.mqi.errors import MQError
 from broker.mqi.external_units import Decision
 from broker.transactions.commit import end_prepared, finished
 from broker.transactions.steps import TransactionStep
+from broker.transactions.time_limit import limited
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -137,19 +137,13 @@ class ProducerTransaction:
 
     async def commit_patiently(self) -> None:
         """Send COMMIT, and wait for its answer: in a thread for as long as the driver does."""
-        transaction, clock = self._transaction, self._coordinator.clock
+        transaction, coordinator = self._transaction, self._coordinator
+        self._sent = coordinator.clock.monotonic()
         if self.blocking is not None:
-            self._sent = clock.monotonic()
             await transaction.commit()
             return
-        self._sent = clock.monotonic()
-        committing = asyncio.get_running_loop().create_task(transaction.commit(), name="commit")
-        timer = clock.call_later(self._coordinator.database.outcome_wait, partial(_cancel, committing))
-        try:
-            await asyncio.wait((committing,))
-        finally:
-            timer.cancel()
-            committing.cancel()
+        wait = coordinator.database.outcome_wait
+        committing = await limited(coordinator.clock, wait, transaction.commit(), "commit")
         if committing.cancelled():
             raise OutcomeUnknownError("COMMIT was not answered in time")
         committing.result()
@@ -209,7 +203,3 @@ class _Patient:
 async def _reached(coordinator: Coordinator, step: TransactionStep) -> None:
     if coordinator.reached is not None:
         await coordinator.reached(step)
-
-
-def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()

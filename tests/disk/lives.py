@@ -36,7 +36,7 @@ class VirtualClock(Clock):
         """Seconds since 1970."""
         return 1.6e9 + self.monotonic()
 
-    def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
+    def call_later(self, delay: float, callback: Callable[[], object]) -> Timer:
         """Call it after so many seconds."""
         return asyncio.get_running_loop().call_later(delay, callback)
 

@@ -32,7 +32,7 @@ class SimulatedClock(Clock):
     def time(self) -> float:
         return self.walls[-1]
 
-    def call_later(self, delay: float, callback: Callable[[], None]) -> VirtualTimer | asyncio.Handle:
+    def call_later(self, delay: float, callback: Callable[[], object]) -> VirtualTimer | asyncio.Handle:
         if delay <= 0:
             return asyncio.get_running_loop().call_soon(callback)
         timer = VirtualTimer(callback)

@@ -162,7 +162,7 @@ class TransactionRun(Run):
     def hurry(self) -> None:
         """The worker stops, and COMMIT is not answered: a resolver is to find out what has become of it."""
         if self._committing and self.task is not None:
-            self.server.clock.call_later(CLEAN_UP, partial(_cancel, self.task))
+            self.server.clock.call_later(CLEAN_UP, self.task.cancel)
 
     # The transaction
 
@@ -390,7 +390,3 @@ class _Ends:
 
     async def release(self) -> None:
         await self._of.release_there()
-
-
-def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
