@@ -68,17 +68,20 @@ def engine_of(source: Any) -> Engine:
     raise TypeError(f"of SQLAlchemy a database is an engine, a sessionmaker, a session or a connection, not {source!r}")
 
 
-class SQLAlchemyAdapter:
-    """The adapter of SQLAlchemy for threads."""
+class AlchemyAdapter:
+    """The part of the adapters of SQLAlchemy that does not wait. `maker` and `kind` are the classes of a maker of
+    sessions and of a session, `connection` that of a connection.
+    """
 
-    threaded = True
+    maker: type
+    kind: type
+    connection: type
 
-    def __init__(self, given: DatabaseSource) -> None:
+    def __init__(self, given: DatabaseSource, engine: Any) -> None:
         self._source: Any = given.source
-        self._engine: Any = engine_of(given.source)
+        self._engine: Any = engine
         self._function = given.function
         self._steps = AlchemySteps(given.pool_wait, self.dialect)
-        self._turn = threading.Lock() if self.dialect == "sqlite" else None
         self._wait = given.pool_wait
         self._lent: set[int] = set()
 
@@ -89,13 +92,37 @@ class SQLAlchemyAdapter:
 
     @property
     def gives(self) -> tuple[type, ...]:
-        return (Session,) if isinstance(self._source, sessionmaker) else (Connection,)
+        return (self.kind,) if self._makes_sessions else (self.connection,)
+
+    @property
+    def _makes_sessions(self) -> bool:
+        return isinstance(self._source, self.maker)
+
+    def _is_ours(self, connection: Any) -> bool:
+        """True for what was taken here, which goes back: what the program has given is its own."""
+        is_ours = id(connection) in self._lent
+        self._lent.discard(id(connection))
+        return is_ours
+
+    is_duplicate = staticmethod(failures.is_duplicate)
+    is_definite = staticmethod(failures.is_definite)
+
+
+class SQLAlchemyAdapter(AlchemyAdapter):
+    """The adapter of SQLAlchemy for threads."""
+
+    threaded = True
+    maker, kind, connection = sessionmaker, Session, Connection
+
+    def __init__(self, given: DatabaseSource) -> None:
+        super().__init__(given, engine_of(given.source))
+        self._turn = threading.Lock() if self.dialect == "sqlite" else None
 
     def acquire(self) -> Any:
         if self._turn is not None and not self._turn.acquire(timeout=self._wait):
             raise DatabaseAwayError(BUSY)
         try:
-            made = self._source() if isinstance(self._source, sessionmaker) else self._source.connect()
+            made = self._source() if self._makes_sessions else self._source.connect()
         except BaseException:
             if self._turn is not None:
                 self._turn.release()
@@ -116,9 +143,8 @@ class SQLAlchemyAdapter:
         connection.rollback()
 
     def release(self, connection: Any, broken: bool) -> None:
-        """Give back what was taken here; what the program has given is its own."""
-        is_ours = id(connection) in self._lent
-        self._lent.discard(id(connection))
+        """Give back what was taken here."""
+        is_ours = self._is_ours(connection)
         try:
             if broken:
                 connection.invalidate()
@@ -129,9 +155,6 @@ class SQLAlchemyAdapter:
             finally:
                 if is_ours and self._turn is not None:
                     self._turn.release()
-
-    is_duplicate = staticmethod(failures.is_duplicate)
-    is_definite = staticmethod(failures.is_definite)
 
     def close(self) -> None:
         """Close what a function has made."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import Engine
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_sessionmaker
 
-from broker.databases import failures
-from broker.databases.adapters.sqlalchemy import AlchemySteps, dialect_of
+from broker.databases.adapters.sqlalchemy import AlchemyAdapter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,33 +39,21 @@ def is_given(source: Any) -> bool:
     return isinstance(source, AsyncConnection | AsyncSession)
 
 
-class AsyncSQLAlchemyAdapter:
+class AsyncSQLAlchemyAdapter(AlchemyAdapter):
     """The adapter of SQLAlchemy for coroutines."""
 
     threaded = False
+    maker, kind, connection = async_sessionmaker, AsyncSession, AsyncConnection
 
     def __init__(self, given: DatabaseSource) -> None:
-        self._source: Any = given.source
-        self._engine: Any = async_engine_of(given.source)
-        self._function = given.function
-        self._steps = AlchemySteps(given.pool_wait, self.dialect)
+        super().__init__(given, async_engine_of(given.source))
         self._turn = asyncio.Lock() if self.dialect == "sqlite" else None
-        self._lent: set[int] = set()
-
-    @property
-    def dialect(self) -> Literal["sqlite", "postgresql"]:
-        """The SQL of the engine. Raises TypeError for one that is neither."""
-        return dialect_of(self._engine)
-
-    @property
-    def gives(self) -> tuple[type, ...]:
-        return (AsyncSession,) if isinstance(self._source, async_sessionmaker) else (AsyncConnection,)
 
     async def acquire(self) -> Any:
         if self._turn is not None:
             await self._turn.acquire()
         try:
-            made = self._source() if isinstance(self._source, async_sessionmaker) else await self._source.connect()
+            made = self._source() if self._makes_sessions else await self._source.connect()
         except BaseException:
             if self._turn is not None:
                 self._turn.release()
@@ -88,9 +75,8 @@ class AsyncSQLAlchemyAdapter:
         await connection.rollback()
 
     async def release(self, connection: Any, broken: bool) -> None:
-        """Give back what was taken here; what the program has given is its own."""
-        is_ours = id(connection) in self._lent
-        self._lent.discard(id(connection))
+        """Give back what was taken here."""
+        is_ours = self._is_ours(connection)
         try:
             if broken:
                 await connection.invalidate()
@@ -101,9 +87,6 @@ class AsyncSQLAlchemyAdapter:
             finally:
                 if is_ours and self._turn is not None:
                     self._turn.release()
-
-    is_duplicate = staticmethod(failures.is_duplicate)
-    is_definite = staticmethod(failures.is_definite)
 
     async def close(self) -> None:
         """Close what a function has made."""
