@@ -11,10 +11,10 @@ from broker.databases.adapter import Adapter
 from broker.databases.calls import AdapterCalls
 from broker.databases.choosing import DatabaseSource, adapter_of, library_of, package_of
 from broker.databases.errors import DatabaseAwayError, ProgramDatabaseError
+from broker.databases.failures import told
 from broker.databases.markers import Markers, TableName
 from broker.databases.opened import OpenDatabase
 from broker.databases.preparing import DatabaseCheck
-from broker.databases.transaction import told
 
 
 class Database:

@@ -61,6 +61,11 @@ def sqlite_code_of(error: BaseException) -> int | None:
     return None
 
 
+def told(error: BaseException) -> str:
+    """Return the text of an error, or its class where it has none."""
+    return str(error).strip() or type(error).__name__
+
+
 def is_duplicate(error: BaseException) -> bool:
     """True if a row with the same key is there."""
     return sqlstate_of(error) == DUPLICATE or sqlite_code_of(error) in _SQLITE_DUPLICATES
@@ -84,7 +89,7 @@ def refusal(error: BaseException) -> CommitRefusedError:
     """Return the error for a marker that could not be written, or for a COMMIT that was refused."""
     sqlstate = sqlstate_of(error)
     code = sqlite_code_of(error)
-    text = str(error).strip() or type(error).__name__
+    text = told(error)
     if sqlstate in _ENDED:
         return _ended(_ENDED[str(sqlstate)])
     if code == 1 and ("no such savepoint" in text or "no transaction is active" in text):

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from broker.databases.calls import driven
 from broker.databases.errors import DatabaseAwayError, ProgramDatabaseError
+from broker.databases.failures import told
 from broker.databases.markers import ABORTED, COMMITTED, ID_UNIT, units_of
 from broker.databases.short_transactions import is_away, judged, rows_of, transacted
-from broker.databases.transaction import DatabaseTransaction, told
+from broker.databases.transaction import DatabaseTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -32,6 +33,8 @@ LOCK_SECONDS: Final = 2.0
 """The longest that a resolver waits for a transaction that may still be committed."""
 
 DELETED_MAX: Final = 1000
+"""The number of markers that a transaction deletes at most."""
+
 _THREADS: Final = 2
 
 

@@ -6,10 +6,9 @@ import uuid
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from broker.databases.errors import DatabaseAwayError, DatabaseUnusableError, ProgramDatabaseError
-from broker.databases.failures import sqlstate_of
+from broker.databases.failures import sqlstate_of, told
 from broker.databases.markers import ID_OUTCOME, ID_UNIT
 from broker.databases.short_transactions import is_away, judged, transacted
-from broker.databases.transaction import told
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -33,7 +32,7 @@ class PreparedDatabase(NamedTuple):
 
 
 class DatabaseCheck:
-    """What is done once, before the first transaction. Raises DatabaseAwayError, DatabaseUnusableError."""
+    """The look at a database, once, before the first transaction. Raises DatabaseAwayError, DatabaseUnusableError."""
 
     def __init__(self, calls: AdapterCalls, markers: Markers, *, create: bool, durable: bool) -> None:
         self._calls = calls

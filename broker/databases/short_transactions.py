@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.databases.errors import DatabaseAwayError, DatabaseUnusableError, ProgramDatabaseError
-from broker.databases.failures import has_waited, sqlstate_of
-from broker.databases.transaction import given_back, taken, told
+from broker.databases.failures import has_waited, sqlstate_of, told
+from broker.databases.transaction import given_back, taken
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -21,7 +21,7 @@ from broker.databases.errors import (
     OutcomeUnknownError,
     ProgramDatabaseError,
 )
-from broker.databases.failures import refusal
+from broker.databases.failures import refusal, told
 from broker.databases.markers import COMMITTED
 
 if TYPE_CHECKING:
@@ -144,8 +144,3 @@ async def given_back(calls: AdapterCalls, connection: Any, *, broken: bool) -> N
         await calls.release(connection, broken=broken)
     except Exception as error:
         logger.debug("connection not given back: %s", told(error))
-
-
-def told(error: BaseException) -> str:
-    """Return the text of an error, or its class where it has none."""
-    return str(error).strip() or type(error).__name__

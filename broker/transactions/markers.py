@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.clock import cancel_timer
 from broker.databases.errors import ProgramDatabaseError
+from broker.databases.opened import DELETED_MAX
 
 if TYPE_CHECKING:
     from broker.clock import Clock, Timer
@@ -27,7 +28,6 @@ logger = logging.getLogger(__name__)
 INTERVAL: Final = 1.0
 """Seconds for which markers are gathered before they are deleted."""
 
-DELETED_MAX: Final = 1000
 OLD: Final = 3600.0
 """The age in seconds of a marker that a cleaner takes."""
 

@@ -123,7 +123,7 @@ class AnswerTag:
 
     async def execute(self, query: str) -> str:
         object.__setattr__(self, "last", await self.connection.execute(query))
-        return self.last  # type: ignore[no-any-return]
+        return self.last  # type: ignore[no-any-return]  # asyncpg has no types
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.connection, name)
