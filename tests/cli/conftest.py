@@ -106,6 +106,16 @@ def evermq(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     return invoke
 
 
+@pytest.fixture
+def on(daemon: RunningDaemon, evermq: Callable[..., Result]) -> Callable[..., Result]:
+    """The command line, talking to the daemon."""
+
+    def invoke(*words: str, input: bytes = b"") -> Result:
+        return evermq(*words, "--url", daemon.url, input=input)
+
+    return invoke
+
+
 @pytest.fixture(autouse=True)
 def process_of_the_tests() -> Iterator[None]:
     """`evermq run` takes over its process: the log, the collection of garbage, how threads take turns, where modules

@@ -25,16 +25,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def on(daemon: RunningDaemon, evermq: Evermq) -> Evermq:
-    """The command line, talking to the daemon."""
-
-    def invoke(*words: str, input: bytes = b"") -> Result:
-        return evermq(*words, "--url", daemon.url, input=input)
-
-    return invoke
-
-
-@pytest.fixture
 def queue(on: Evermq, request: pytest.FixtureRequest) -> str:
     """A local queue of the test's own."""
     name = str(request.node.name)[:48].upper()

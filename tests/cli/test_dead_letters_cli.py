@@ -33,16 +33,6 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "shop.py", line 1\nValue
 
 
 @pytest.fixture
-def on(daemon: RunningDaemon, evermq: Evermq) -> Evermq:
-    """The command line, talking to the daemon."""
-
-    def invoke(*words: str, input: bytes = b"") -> Result:
-        return evermq(*words, "--url", daemon.url, input=input)
-
-    return invoke
-
-
-@pytest.fixture
 def queues(on: Evermq) -> str:
     """LETTERS.DEAD and LETTERS, both empty."""
     for name in ("LETTERS", "LETTERS.DEAD"):

@@ -27,16 +27,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def on(daemon: RunningDaemon, evermq: Evermq) -> Evermq:
-    """The command line, talking to the daemon."""
-
-    def invoke(*words: str, input: bytes = b"") -> Result:
-        return evermq(*words, "--url", daemon.url, input=input)
-
-    return invoke
-
-
-@pytest.fixture
 def ids(daemon: RunningDaemon, on: Evermq) -> list[str]:
     """The MsgIds of two messages on LATER that wait for an hour, and of one that does not wait."""
     on("mqsc", input=b"DEFINE QLOCAL(LATER) REPLACE\nCLEAR QLOCAL(LATER)\n")

@@ -21,16 +21,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def on(daemon: RunningDaemon, evermq: Evermq) -> Evermq:
-    """The command line, talking to the daemon."""
-
-    def invoke(*words: str, input: bytes = b"") -> Result:
-        return evermq(*words, "--url", daemon.url, input=input)
-
-    return invoke
-
-
-@pytest.fixture
 def ids(daemon: RunningDaemon, on: Evermq) -> list[str]:
     """The MsgIds of messages of which two have succeeded, the second by a key, and one was rejected."""
     on("mqsc", input=b"CLEAR QLOCAL(QUOTES.HISTORY)\n")

@@ -11,19 +11,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from tests.cli.conftest import RunningDaemon
-
     Evermq = Callable[..., Result]
-
-
-@pytest.fixture
-def on(daemon: RunningDaemon, evermq: Evermq) -> Evermq:
-    """The command line, talking to the daemon."""
-
-    def invoke(*words: str, input: bytes = b"") -> Result:
-        return evermq(*words, "--url", daemon.url, input=input)
-
-    return invoke
 
 
 @pytest.fixture

@@ -29,16 +29,6 @@ async def nightly() -> None:
 
 
 @pytest.fixture
-def on(daemon: RunningDaemon, evermq: Evermq) -> Evermq:
-    """The command line, talking to the daemon."""
-
-    def invoke(*words: str, input: bytes = b"") -> Result:
-        return evermq(*words, "--url", daemon.url, input=input)
-
-    return invoke
-
-
-@pytest.fixture
 def registered(daemon: RunningDaemon, on: Evermq) -> None:
     """The schedule of an app that has run and runs no more."""
     app = App(daemon.url, name="cli")

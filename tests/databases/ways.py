@@ -159,14 +159,8 @@ class PostgresWay(DatabaseWay):
         return [tuple(row) for row in self.postgres.sql(f"SET ROLE {OWNER}", text, database=OWNER)]
 
 
-class AsyncpgPool(PostgresWay):
-    needs = "asyncpg"
-    places = 3
-
-    def source(self) -> Any:
-        import asyncpg
-
-        return lambda: asyncpg.create_pool(self.dsn, min_size=1, max_size=3)
+class AsyncPostgresWay(PostgresWay):
+    """A driver for coroutines, whose `transaction()` nests."""
 
     async def sql(self, connection: Any, text: str) -> None:
         await connection.execute(text)
@@ -177,6 +171,16 @@ class AsyncpgPool(PostgresWay):
 
     async def undo_nested(self, connection: Any) -> None:
         """It is undone."""
+
+
+class AsyncpgPool(AsyncPostgresWay):
+    needs = "asyncpg"
+    places = 3
+
+    def source(self) -> Any:
+        import asyncpg
+
+        return lambda: asyncpg.create_pool(self.dsn, min_size=1, max_size=3)
 
 
 class AsyncpgConnection(AsyncpgPool):
@@ -219,7 +223,7 @@ class PsycopgConnection(PsycopgWay):
         return lambda: psycopg.connect(self.dsn, autocommit=True)
 
 
-class AsyncPsycopgPool(PostgresWay):
+class AsyncPsycopgPool(AsyncPostgresWay):
     needs = "psycopg_pool"
     places = 3
 
@@ -227,16 +231,6 @@ class AsyncPsycopgPool(PostgresWay):
         import psycopg_pool
 
         return lambda: psycopg_pool.AsyncConnectionPool(self.dsn, min_size=1, max_size=3, open=False)
-
-    async def sql(self, connection: Any, text: str) -> None:
-        await connection.execute(text)
-
-    async def nested(self, connection: Any, text: str) -> None:
-        async with connection.transaction(), connection.transaction():
-            await connection.execute(text)
-
-    async def undo_nested(self, connection: Any) -> None:
-        """It is undone."""
 
 
 class AsyncPsycopgConnection(AsyncPsycopgPool):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from broker.mqi.history import HistoryRecord, history_q_name, read_record
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore, VirtualClock
 from tests.handlers.desk import FAILURE, TERMS, Desk, desk, settle
+from tests.handlers.held_writes import until_held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -303,7 +303,7 @@ async def test_d6_1_killed_at_each_write_there_is_one_record_or_the_message(outc
             pass
         store = FaultStore(inner)
         store.hold(after=number, written=written)
-        whole = await _until_held(store, clock, outcome)
+        whole = await until_held(store, _handled(store, clock, outcome))
         async with QueueManager.open(name="QM1", store=inner, clock=clock) as manager, manager.connect() as connection:
             d = Desk(manager, connection, clock)
             await clock.advance(1)
@@ -317,21 +317,6 @@ async def test_d6_1_killed_at_each_write_there_is_one_record_or_the_message(outc
     assert seen <= {(0,), (1,), (0, end)}  # (0,): it was not put yet
     assert {(1,), (0, end)} <= seen
     assert found == (0, [end])
-
-
-async def _until_held(store: FaultStore, clock: VirtualClock, outcome: Outcome) -> bool:
-    """Return True if it comes to its end before the write that is held; else the queue manager is killed there."""
-    work = asyncio.ensure_future(_handled(store, clock, outcome))
-    held = asyncio.ensure_future(store.wait_held())
-    await asyncio.wait([work, held], return_when=asyncio.FIRST_COMPLETED)
-    if held.done() and not work.done():
-        store.kill()
-        work.cancel()
-        await asyncio.wait([work])
-        return False
-    held.cancel()
-    await work
-    return True
 
 
 async def _handled(store: FaultStore, clock: VirtualClock, outcome: Outcome) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from broker.mqi.delivery_fields import Failure, Outcome, Settlement
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore, VirtualClock
 from tests.handlers.desk import TERMS
+from tests.handlers.held_writes import until_held
 
 if TYPE_CHECKING:
     from broker import Connection
@@ -105,7 +105,7 @@ async def test_a_kill_at_each_write_leaves_the_message_in_one_place(outcome: Out
             await connection.mqsc(DEFINITIONS, check=True)
         store = FaultStore(inner)
         store.hold(after=number, written=written)
-        whole = await until_held(store, clock, outcome)
+        whole = await until_held(store, handled(store, clock, outcome))
         async with QueueManager.open(name="QM1", store=inner, clock=clock) as manager, manager.connect() as connection:
             manager.core.check_invariants()
             await clock.advance(100)
@@ -118,21 +118,6 @@ async def test_a_kill_at_each_write_leaves_the_message_in_one_place(outcome: Out
     assert places <= {(0, 0, 0), (1, 0, 0), ends[outcome]}
     assert (1, 0, 0) in places
     assert found == ends[outcome]
-
-
-async def until_held(store: FaultStore, clock: VirtualClock, outcome: Outcome) -> bool:
-    """Return True if it comes to its end before the write that is held; else the queue manager is killed there."""
-    work = asyncio.ensure_future(handled(store, clock, outcome))
-    held = asyncio.ensure_future(store.wait_held())
-    await asyncio.wait([work, held], return_when=asyncio.FIRST_COMPLETED)
-    if held.done() and not work.done():
-        store.kill()
-        work.cancel()
-        await asyncio.wait([work])
-        return False
-    held.cancel()
-    await work
-    return True
 
 
 @pytest.mark.timeout(120)
