@@ -52,7 +52,7 @@ class HistoryRecord(NamedTuple):
 
     @property
     def failure(self) -> str:
-        """What the handler raised, in words; "" for what has succeeded."""
+        """The error of the handler, in words; "" for what has succeeded."""
         if self.exception and self.error:
             return f"{self.exception}: {self.error}"
         return self.exception or self.error or self.why

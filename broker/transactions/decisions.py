@@ -1,4 +1,4 @@
-"""DecisionSender on their way to the queue manager: those of one turn of the event loop in one call.
+"""Decisions on their way to the queue manager: those of one turn of the event loop in one call.
 
 A decision is known for good. Where its call fails it is kept (`kept`), and sent again over the next connection.
 """

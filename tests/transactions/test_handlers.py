@@ -22,7 +22,7 @@ HOUR = 3600
 
 
 class WorkError(Exception):
-    """What a handler raises in a test."""
+    """A failure of a handler, in a test."""
 
 
 async def test_d4_1_a_handler_that_returns_has_written_its_row_and_put_its_message(shop: OrderShop) -> None:

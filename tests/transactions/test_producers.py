@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class StopError(Exception):
-    """What a program raises in a test."""
+    """A failure of a program, in a test."""
 
 
 async def test_d3_1_a_row_and_a_message_are_there_when_the_block_is_left(shop: OrderShop) -> None:

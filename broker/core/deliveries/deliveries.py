@@ -283,7 +283,7 @@ class Deliveries:
 
     @property
     def history(self) -> History:
-        """What puts the records of the messages that have gone."""
+        """The history, which puts the records of messages that have gone."""
         if self._history is None:
             from broker.core.deliveries.history import History  # most queues have none
 

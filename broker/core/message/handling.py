@@ -97,7 +97,7 @@ class Handling:
 
     @property
     def left(self) -> Handling | None:
-        """What is left of it when the message is not delayed any more; None: nothing."""
+        """The rest of it when the message is not delayed any more; None: nothing."""
         return self if self.failure is not None or self.steps is not None else None
 
     def __repr__(self) -> str:

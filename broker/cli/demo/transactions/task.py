@@ -1,4 +1,4 @@
-"""What a worker of the demonstration is told: in a file of its folder, which nobody else may read."""
+"""The task of a worker of the demonstration: in a file of its folder, which nobody else may read."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from broker.cli.demo.transactions.task import WorkerTask
 
 PLACES: Final = 2
-"""How many workers run at a time."""
+"""The number of workers that run at a time."""
 
 _LOG_LINES_KEPT: Final = 20
 
