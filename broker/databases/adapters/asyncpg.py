@@ -1,6 +1,7 @@
 """asyncpg: a Pool, or a Connection.
 
-BEGIN is asyncpg's own, `connection.transaction()`: behind one that was sent by hand it refuses the program's.
+BEGIN is asyncpg's own, `connection.transaction()`: behind one that was sent by hand it refuses the program's. It goes
+to the server with the first statement behind it, in one round trip.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class AsyncpgAdapter:
         self._is_pool = isinstance(given.source, asyncpg.Pool)
         self._function = given.function
         self._turn = asyncio.Lock()
+        self._new: dict[Any, Transaction] = {}
         self._begun: dict[Any, Transaction] = {}
 
     async def acquire(self) -> Any:
@@ -58,29 +60,43 @@ class AsyncpgAdapter:
     async def begin(self, connection: Any) -> None:
         if connection.is_in_transaction():
             raise RuntimeError("the connection is in a transaction already, which EverMQ must begin itself")
-        transaction = connection.transaction()
-        await transaction.start()
-        self._begun[connection] = transaction
+        self._new[connection] = connection.transaction()
 
     async def execute(self, connection: Any, sql: str, *values: Value) -> Sequence[Sequence[Any]]:
         if sql.startswith("SELECT"):
+            await self._has_begun(connection)
             return [tuple(row) for row in await connection.fetch(numbered(sql), *values)]
-        await connection.execute(with_literals(sql, values))  # without arguments: one round trip for all statements
+        text = with_literals(sql, values)  # without arguments: one round trip for all statements
+        if not await self._has_begun(connection, text):
+            await connection.execute(text)
         return []
 
     async def commit(self, connection: Any) -> None:
+        await self._has_begun(connection)
         transaction = self._begun.pop(connection)
         tag = _tagged(transaction)
         await transaction.commit()
         if tag.last == "ROLLBACK":
             raise failures.rolled_back()
 
+    async def _has_begun(self, connection: Any, text: str = "") -> bool:
+        """Begin the transaction where that is not done, with this behind it. True if it was."""
+        transaction = self._new.pop(connection, None)
+        if transaction is None:
+            return False
+        self._begun[connection] = transaction
+        _tagged(transaction).behind = text
+        await transaction.start()
+        return True
+
     async def rollback(self, connection: Any) -> None:
+        self._new.pop(connection, None)
         transaction = self._begun.pop(connection, None)
         if transaction is not None:
             await transaction.rollback()
 
     async def release(self, connection: Any, broken: bool) -> None:
+        self._new.pop(connection, None)
         self._begun.pop(connection, None)
         try:
             if broken:
@@ -115,18 +131,28 @@ def _tagged(transaction: Any) -> AnswerTag:
 
 
 class AnswerTag:
-    """A connection of a transaction of asyncpg's that keeps the last answer, which asyncpg does not look at."""
+    """A connection of a transaction of asyncpg's that keeps the last answer, which asyncpg does not look at. What it
+    executes ends with a semicolon, and `behind` goes with it.
+    """
+
+    _OWN: Final = ("connection", "last", "behind")
 
     def __init__(self, connection: Any) -> None:
-        object.__setattr__(self, "connection", connection)
-        object.__setattr__(self, "last", "")
+        self.connection = connection
+        self.last = ""
+        self.behind = ""
 
     async def execute(self, query: str) -> str:
-        object.__setattr__(self, "last", await self.connection.execute(query))
-        return self.last  # type: ignore[no-any-return]  # asyncpg has no types
+        self.last = await self.connection.execute(query + self.behind)
+        self.behind = ""
+        return self.last
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.connection, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self.connection, name, value)
+        """Set what asyncpg sets of a connection there."""
+        if name in self._OWN:
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self.connection, name, value)
