@@ -95,11 +95,13 @@ class KillTrial:
         async with connect(server.url, appl_name="evermq demo", reconnect=True) as connection:
             workers.start(tasks)
             async with await _defined(connection, ORDERS) as queue:
-                await self._go_on(queue, workers, server, tasks)
+                await self._go_on(connection, queue, workers, server, tasks)
             await workers.stop()
             return await self._counted(connection, workers, server)
 
-    async def _go_on(self, queue: Queue, workers: KilledWorkers, server: DemoDaemon, tasks: TaskGroup) -> None:
+    async def _go_on(
+        self, connection: Connection, queue: Queue, workers: KilledWorkers, server: DemoDaemon, tasks: TaskGroup
+    ) -> None:
         """Put orders until all workers have died, and all is handled or nothing goes on any more."""
         seen: object = None
         with anyio.move_on_after(self._plan.stall) as limit:
@@ -110,7 +112,7 @@ class KillTrial:
                     await server.kill(tasks)
                 for due in [each for each in self.events if deaths >= each]:
                     await self.events.pop(due)()
-                depth = int((await queue.inquire(MQIA.CURRENT_Q_DEPTH))[MQIA.CURRENT_Q_DEPTH])
+                depth = await _unfinished(connection, queue)
                 if deaths == self._plan.kills and self._put >= self._plan.orders and depth == 0:
                     return
                 await self._put_due(queue, deaths, depth)
@@ -172,6 +174,13 @@ async def _defined(connection: Connection, q_name: str) -> Queue:
                 raise
         await anyio.sleep(LOOK_SECONDS)
     raise CannotRunError("the workers of the demonstration did not get ready")
+
+
+async def _unfinished(connection: Connection, queue: Queue) -> int:
+    """Return how many orders are on their queue or under a handler."""
+    figures = (await connection.status())["handlers"]
+    running = sum(int(each["running"]) for each in figures if each["queue"] == ORDERS)
+    return running + int((await queue.inquire(MQIA.CURRENT_Q_DEPTH))[MQIA.CURRENT_Q_DEPTH])
 
 
 async def _numbers(connection: Connection, q_name: str) -> Counter[int]:
