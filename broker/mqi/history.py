@@ -102,4 +102,4 @@ def _refuse(constant: str) -> NoReturn:
 
 _REQUIRED: Final = ("queue", "handler", "outcome", "attempts", "ended")
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
-_scan: Final[Any] = _DECODER.scan_once  # `raw_decode` without the text of its error
+_scan: Final[Any] = _DECODER.scan_once  # type: ignore[attr-defined]  # `raw_decode` without the text of its error
