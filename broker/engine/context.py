@@ -126,14 +126,10 @@ class EngineContext:
         else:
             self.bodies.trim()
 
-    def settle_removals(self, unit: Unit, now: float) -> None:
-        """Let the commit of a unit take effect that has put nothing. The caller performs what comes of it."""
-        self.core.settle(unit, committed=True, now=now)
-        for entry in unit.gets:
-            self.bodies.gone(entry)
-
     def settle_ended(self, unit: Unit, now: float) -> None:
-        """As `settle_removals`, of a unit that has put records of a history besides."""
+        """Let the commit of a unit take effect that has put nothing but records of a history, or nothing at all. The
+        caller performs what comes of it.
+        """
         puts = unit.puts
         self.core.settle(unit, committed=True, now=now)
         for entry in unit.gets:

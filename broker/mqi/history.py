@@ -90,10 +90,10 @@ def decode_json(text: str | bytes) -> Any:
 def is_json(text: str) -> bool:
     """True if this is one JSON value, with nothing round it."""
     try:
-        _, end = _DECODER.raw_decode(text)
-    except (ValueError, RecursionError):
+        _, end = _scan(text, 0)
+    except (StopIteration, ValueError, RecursionError):
         return False
-    return end == len(text)
+    return bool(end == len(text))
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -102,3 +102,4 @@ def _refuse(constant: str) -> NoReturn:
 
 _REQUIRED: Final = ("queue", "handler", "outcome", "attempts", "ended")
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
+_scan: Final[Any] = _DECODER.scan_once  # type: ignore[attr-defined]  # `raw_decode` without the text of its error

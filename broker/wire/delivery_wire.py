@@ -134,6 +134,7 @@ _RETURNED: Final = (
     Field("type", str, "the type of a returned value", high=TYPE_BYTES),
     Field("length", int, "the length of a returned value"),
 )
+_JSON_ALONE: Final = ["", 0]
 _RETURNED_BYTES: Final = 32 + HISTORY_VALUE_MAX + 4 * TYPE_BYTES
 
 _DEFAULTS: Final = tuple(Settlement._field_defaults[field.name] for field in _MORE)
@@ -187,6 +188,8 @@ def settlements_of(frame: Frame, at: int) -> list[Settlement]:
         return [_settlement(fields, _NO_FAILURES, named) for fields in settlements]
     some = [fields for fields in settlements if type(fields) is list and len(fields) in _VALUED]
     valued = {fields[-1] for fields in some if type(fields[-1]) is int}
+    if len(valued) == len(named) and valued == set(range(1, len(named) + 1)):  # as nearly always, with a history
+        return [_settlement(fields, _NO_FAILURES, named) for fields in settlements]
     failures = [NO_FAILURE]
     for place, item in enumerate(named, 1):
         failures.append(NO_FAILURE if place in valued else _failure(item))
@@ -214,6 +217,8 @@ def _returned(fields: list[Any], named: list[Any]) -> Returned:
     found = _unpacked(named[place - 1], _RETURNED_BYTES, "a returned value")
     if type(found) is not list or len(found) != len(_RETURNED):
         raise MQError(MQRC.OPTIONS_ERROR, "a returned value has other fields than it should")
+    if type(found[0]) is bytes and found[0] and found[1:] == _JSON_ALONE and len(found[0]) <= HISTORY_VALUE_MAX:
+        return Returned(found[0])  # as nearly all
     return Returned(*read(_RETURNED, found))
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker import MQError, QueueManager
+from broker.core.calls.puts import sending
+from broker.core.deliveries.history import RecordPlace
 from broker.mqi import MQGMO, MQMF, MQMO, MQOO, MQPMO, MQRC, GetMessageOptions, MessageDescriptor
 from broker.mqi.delivery_fields import Became, Outcome, Returned, Settled, Settlement
 from broker.mqi.history import HistoryRecord, history_q_name, read_record
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from broker.mqi.delivery_fields import ServiceOptions
 
 KEPT = TERMS._replace(history="Q.HISTORY", history_span=3600.0)
+CALLS_MAX = 28
+"""The calls of Python functions that a record may cost."""
+
 HISTORY = "DEFINE QLOCAL(Q.HISTORY) MAXDEPTH(999999999) DEFPSIST(YES)\nALTER QLOCAL(DEAD) MAXDEPTH(5000)"
 
 
@@ -464,3 +469,74 @@ async def test_d6_5_what_expires_on_a_full_disk_is_recorded_by_the_next_start() 
         await clock.advance(120)
         d = Desk(manager, connection, clock)
         assert ([each.outcome for each in await records(d)], d.depth()) == (["expired"], 0)
+
+
+@pytest.mark.parametrize("more", ["", "MAXDEPTH(3)", "MAXMSGL(250)", "PUT(DISABLED)"])
+async def test_d6_1_a_record_that_needs_no_check_is_as_one_that_is_checked(
+    more: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin of a fast path: what is put, lost and counted, with it and without."""
+    seen, checked = [], []
+    join = sending.join
+
+    def checking(*given: Any, **named: Any) -> None:
+        checked[-1] += given[1].queue.name == "Q.HISTORY"
+        join(*given, **named)
+
+    monkeypatch.setattr(sending, "join", checking)
+    for fast in (True, False):
+        checked.append(0)
+        if not fast:
+            monkeypatch.setattr(RecordPlace, "open", property(lambda _: False, lambda _, __: None))
+        async with desk(f"{HISTORY}\nALTER QLOCAL(Q.HISTORY) {more}" if more else HISTORY) as d:
+            await d.put("1", "2", persistence=0)
+            await d.put("3", "4", "5")
+            for outcome in (Outcome.DONE, Outcome.REJECTED, Outcome.DONE, Outcome.DONE, Outcome.REJECTED):
+                await end(d, outcome)
+            found = [(each.data, each.md.put_time, each.md.expiry, each.md.persistence) for each in await kept(d)]
+            counts = d.manager.core.objects.queues["Q.HISTORY"].counts
+            figures = (counts.puts, counts.put_bytes, counts.last_put, d.counts()["history_lost"], d.depth("DEAD"))
+            seen.append((found, figures))
+    assert seen[0] == seen[1]
+    assert checked == [{"": 0, "MAXDEPTH(3)": 2, "MAXMSGL(250)": 2, "PUT(DISABLED)": 5}[more], 5]
+
+
+async def test_d6_5_a_history_is_as_its_definition_is_now() -> None:
+    async with desk(HISTORY) as d:
+        await d.put("1", "2", "3", "4")
+        for change in ("MAXMSGL(50)", "MAXMSGL(4194304) PUT(DISABLED)", "PUT(ENABLED)"):
+            await end(d, Outcome.DONE)
+            await d.connection.mqsc(f"ALTER QLOCAL(Q.HISTORY) {change}", check=True)
+        await end(d, Outcome.DONE)
+        assert (len(await kept(d)), d.counts()["history_lost"]) == (2, 2)
+
+
+@pytest.mark.parametrize("ran", [2.0, 1.000001, 0.0])
+async def test_d6_1_the_instants_of_a_record_have_six_places(ran: float) -> None:
+    async with desk(HISTORY) as d:
+        await d.put("order")
+        await d.clock.advance(0.25)
+        await end(d, Outcome.DONE, ran=ran)
+        ended = d.clock.time()
+        (message,) = await kept(d)
+        found = json.loads(message.data, parse_float=str)
+        began = ended - ran
+        assert (found["began"], found["ended"], found["ran"]) == (f"{began:.6f}", f"{ended:.6f}", f"{ran:.6f}")
+
+
+async def test_d6_4_a_record_costs_few_calls() -> None:
+    """Of the queue manager, from the settlement to its answer; over the best of some, since others work meanwhile."""
+    calls = []
+    async with desk(HISTORY) as d:
+        for terms, value in ((TERMS, {}), (KEPT, {"value": Returned(b'{"price":40}')})):
+            best = 10_000
+            for _ in range(5):
+                await d.put("order")
+                async with d.worker(terms) as worker:
+                    (taken,) = await worker.take()
+                    settlement = Settlement(taken.id, Outcome.DONE.value, ran=2.0, **value)
+                    with counted() as made:
+                        await worker.settle([settlement])
+                best = min(best, made[0])
+            calls.append(best)
+    assert calls[1] - calls[0] <= CALLS_MAX, calls

@@ -12,12 +12,11 @@ def returned(value: object, longest: int) -> Returned:
     """Return the JSON of a value, or its type and length where that is none or longer than `longest` bytes. The work is
     done: nothing that is wrong with the value fails it.
     """
-    kind = type(value).__name__
     try:
         text = plain_json(value).encode()
     except Exception:  # also of the program's own models
-        return Returned(b"", kind, _length(value))
-    return Returned(text) if len(text) <= longest else Returned(b"", kind, len(text))
+        return Returned(b"", type(value).__name__, _length(value))
+    return Returned(text) if len(text) <= longest else Returned(b"", type(value).__name__, len(text))
 
 
 def _length(value: object) -> int:

@@ -92,6 +92,7 @@ class QueueService:
         self._room: asyncio.Future[None] | None = None
         self._news: asyncio.Future[None] | None = None
         self._warned_of_value = False
+        self._value_of: Callable[[object, int], Returned] | None = None
 
     @property
     def running(self) -> int:
@@ -256,9 +257,13 @@ class QueueService:
 
     def returned(self, run: Run, value: object) -> Returned | None:
         """Return the value of a handler for the history of its queue; nothing of a batch."""
-        from triggers.history.returned import returned  # most handlers have none
+        if self.handler.batch:
+            return None
+        if self._value_of is None:
+            from triggers.history.returned import returned  # most handlers have none
 
-        return None if self.handler.batch else returned(value, self.handler.options.history_value)
+            self._value_of = returned
+        return self._value_of(value, self.handler.options.history_value)
 
     async def prepare(self, database: bytes, prepared: Sequence[PreparedDelivery], name: str = "") -> list[int]:
         """Prepare deliveries, whose outcome is decided by a database. Raises MQError."""

@@ -18,21 +18,17 @@ class DeliveryWorker:
     `draining_for` the service that waits for it to run empty (handlers rule 1.4).
     """
 
-    __slots__ = ("deliveries", "draining_for", "exclusive", "hconn", "quarantined", "services")
+    __slots__ = ("deliveries", "draining_for", "exclusive", "hconn", "name", "quarantined", "services")
 
     def __init__(self, hconn: Hconn) -> None:
         self.hconn = hconn
+        self.name = f"{hconn.appl_name} {hconn.channel}".strip()
+        """The name of the worker, for people."""
         self.deliveries: dict[int, Delivery] = {}
         self.services: dict[int, Service] = {}
         self.quarantined = 0  # deliveries of quarantined messages
         self.exclusive: Delivery | None = None
         self.draining_for: Service | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of the worker, for people."""
-        hconn = self.hconn
-        return f"{hconn.appl_name} {hconn.channel}".strip()
 
 
 class Delivery:

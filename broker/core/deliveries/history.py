@@ -11,10 +11,11 @@ never has anything of a body.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from broker.core.calls.puts import sending
+from broker.core.calls.puts import placing, sending
 from broker.core.deliveries import dead_lettering
 from broker.core.deliveries.failures import TEXT_MAX, failure_of
 from broker.core.deliveries.order import WHOLE_QUEUE
@@ -50,6 +51,7 @@ _ENDINGS: Final = {"rejected": "rejected", "unreadable": "unreadable"}
 
 _EXPIRED: Final = int(MQFB.EXPIRATION)
 _HEADS_MAX: Final = 1000
+_MICRO: Final = 1_000_000
 
 _text: Final = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -60,11 +62,10 @@ class History:
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
         self._heads: dict[tuple[str, str, str], str] = {}  # of records, by queue, handler and worker
-        self._routes: dict[str, Route] = {}
-        self._routes_at = -1  # `changes` of the objects when they were found
+        self._places: dict[str, RecordPlace] = {}  # by the name of a history
+        self._places_at = -1  # `changes` of the objects when they were found
+        self._tick = -1  # the hundredth of a second in which records have the descriptor `_packed_md`
         self._packed_md = b""
-        self._deadline = 0.0
-        self._stamp = ("", "")
 
     def check(self, queue: MessageQueue, options: ServiceOptions) -> None:
         """Raise why what becomes of the messages of a queue cannot be recorded: OPTION_NOT_VALID_FOR_TYPE (2045) for a
@@ -92,16 +93,17 @@ class History:
     ) -> list[Entry]:
         """Record in the unit of a delivery that its handler is done with these messages. Return the records."""
         before = len(unit.puts)
-        options, worker = delivery.service.options, delivery.worker.name
-        value = "" if options.batch > 1 else _value(settlement.value, options.history_value)
-        began = moment.wall - settlement.ran
-        key = _key(delivery.order_value)
-        head = self._head(entries[0].queue.name, options.handler, worker)
-        for entry in delivery.leads(entries):
-            attempts = entry.backout_count + 1
-            body = _body("succeeded", attempts, entry, began, moment.wall, settlement.ran, key)
+        service, ran, returned = delivery.service, settlement.ran, settlement.value
+        options = service.options
+        value = "" if returned is NOT_RETURNED or options.batch > 1 else _value(returned, options.history_value)
+        key = None if delivery.order_value is None else _key(delivery.order_value)
+        head = self._head(entries[0].queue.name, options.handler, delivery.worker.name)
+        if delivery.parts is not None or options.groups:
+            entries = delivery.leads(entries)
+        for entry in entries:
+            body = _body("succeeded", entry.backout_count + 1, entry, moment.wall - ran, moment.wall, ran, key)
             data = f"{head}{body}{value}}}".encode()
-            self._put(options.history, options.history_span, entry, data, unit, moment, delivery.service.counts)
+            self._put(options.history, options.history_span, entry, data, unit, moment, service.counts)
         return unit.puts[before:]
 
     def plan(self, delivery: Delivery, entries: Iterable[Entry], ran: float | None, moment: Moment) -> None:
@@ -177,18 +179,26 @@ class History:
         self, q_name: str, span: float, of: Entry, data: bytes, unit: Unit, moment: Moment, counts: HandlerCounts
     ) -> None:
         """Put the record of a message into a unit; where that cannot be, count it."""
-        manager = self._manager
+        manager, now, length = self._manager, moment.wall, len(data)
         try:
-            route = self._route(q_name)
-            queue = route.queue
-            entry = ExpiringEntry(queue, manager.ids.next(), queue.rank(0), data, len(data))
+            if self._places_at != manager.objects.changes:
+                self._places.clear()
+                self._places_at = manager.objects.changes
+            place = self._places.get(q_name) or self._found(q_name)
+            queue = place.queue
+            entry = ExpiringEntry(queue, manager.ids.next(), place.rank, data, length)
             entry.correl_id, entry.persistence = of.msg_id, of.persistence
-            deadline = ceil(moment.wall + span)
-            if deadline != self._deadline:
-                self._deadline = float(deadline)
-            entry.deadline = self._deadline  # one object for all of a second
-            entry.packed_md = self._descriptor(moment.wall)
-            sending.join(manager, route, entry, unit, moment)
+            deadline = ceil(now + span)
+            if deadline != place.deadline:
+                place.deadline = float(deadline)
+            entry.deadline = place.deadline  # one object for all of a second
+            if int(now * 100) != self._tick:
+                self._describe(now)
+            entry.packed_md = self._packed_md
+            if place.open and length <= place.length_max and queue.depth < queue.max_depth and not queue.deleted:
+                placing.place(manager, (entry,), unit, moment)
+            else:
+                sending.join(manager, place.route, entry, unit, moment)
         except MQError as error:
             self._lost(counts, of.queue.name, q_name, error)
 
@@ -196,38 +206,46 @@ class History:
         counts.history_lost += 1
         self._manager.effects.unrecorded[q_name] = history, error
 
-    def _route(self, q_name: str) -> Route:
-        """The way to the queue of a history. Raises why none can be put there."""
-        objects = self._manager.objects
-        if self._routes_at != objects.changes:
-            self._routes_at = objects.changes
-            self._routes.clear()
-        route = self._routes.get(q_name)
-        if route is None:
-            route = objects.destination(q_name, "")
-            if route.remote or route.queue.shared:
-                raise not_own(q_name)
-            self._routes[q_name] = route
-        return route
+    def _found(self, q_name: str) -> RecordPlace:
+        """Find the queue of a history, and remember it. Raises why no record can be put there."""
+        route = self._manager.objects.destination(q_name, "")
+        if route.remote or route.queue.shared:
+            raise not_own(q_name)
+        place = self._places[q_name] = RecordPlace(route, self._manager.max_length)
+        return place
 
-    def _descriptor(self, now: float) -> bytes:
-        """The packed descriptor of a record. Those of a hundredth of a second share it."""
+    def _describe(self, now: float) -> None:
+        """Make the packed descriptor of the records of this hundredth of a second."""
         ids = self._manager.ids
-        stamp = ids.stamp(now)
-        if stamp is not self._stamp and stamp != self._stamp:
-            self._stamp = stamp
-            md = MessageDescriptor(
-                msg_type=MQMT.DATAGRAM.value,
-                encoding=MQENC.NATIVE.value,
-                coded_char_set_id=UTF_8,
-                format=MQFMT.STRING.value,
-                put_appl_type=MQAT.QMGR.value,
-                put_appl_name=ids.q_mgr_name[:28],
-                put_date=stamp[0],
-                put_time=stamp[1],
-            )
-            self._packed_md = pack_md(md)
-        return self._packed_md
+        put_date, put_time = ids.stamp(now)
+        md = MessageDescriptor(
+            msg_type=MQMT.DATAGRAM.value,
+            encoding=MQENC.NATIVE.value,
+            coded_char_set_id=UTF_8,
+            format=MQFMT.STRING.value,
+            put_appl_type=MQAT.QMGR.value,
+            put_appl_name=ids.q_mgr_name[:28],
+            put_date=put_date,
+            put_time=put_time,
+        )
+        self._tick, self._packed_md = int(now * 100), pack_md(md)
+
+
+class RecordPlace:
+    """The queue of a history, as its definition is now. While it is `open` a record of up to `length_max` bytes needs
+    no further checks, but that there is room. `deadline` is that of the record put last.
+    """
+
+    __slots__ = ("deadline", "length_max", "open", "queue", "rank", "route")
+
+    def __init__(self, route: Route, length_max: int) -> None:
+        queue = route.queue
+        self.route = route
+        self.queue = queue
+        self.rank = queue.rank(0)
+        self.length_max = min(length_max, queue.max_length)
+        self.open = not (queue.refuses_persistent or any(level.put_inhibited for level in route.levels))
+        self.deadline = 0.0
 
 
 def not_own(q_name: str) -> MQError:
@@ -241,29 +259,39 @@ def not_own(q_name: str) -> MQError:
 
 def _body(outcome: str, attempts: int, entry: Entry, began: float, ended: float, ran: float, key: object) -> str:
     """The fields that all records have, behind their head."""
-    put = put_at(entry.packed_md)
-    times = f'"put":{put:.2f}' if put else '"put":null'
+    put, put_text = _put_of(entry.packed_md)
+    at = round(ended * _MICRO)
+    ended_text = f"{at // _MICRO}.{at % _MICRO:06d}"  # `.6f` takes thrice as long for so large a number
     if began:
-        waited = f"{max(0.0, began - put):.6f}" if put else "null"
-        times = f'{times},"began":{began:.6f},"ended":{ended:.6f},"waited":{waited},"ran":{ran:.6f}'
+        at = round(began * _MICRO)
+        waited = "null" if not put else f"{began - put:.6f}" if began > put else "0.000000"
+        times = f'"began":{at // _MICRO}.{at % _MICRO:06d},"ended":{ended_text},"waited":{waited},"ran":{ran:.6f}'
     else:
-        times = f'{times},"began":null,"ended":{ended:.6f},"waited":null,"ran":null'
+        times = f'"began":null,"ended":{ended_text},"waited":null,"ran":null'
     more = "" if key is None else f',"key":{_text(key)}'
-    if (steps := steps_of(entry)) is not None and steps.values:
+    if entry.handling is not None and (steps := steps_of(entry)) is not None and steps.values:
         more = f'{more},"steps":{_text(list(steps.values))}'
-    return f',"outcome":"{outcome}","attempts":{attempts},{times}{more}'
+    return f',"outcome":"{outcome}","attempts":{attempts},"put":{put_text},{times}{more}'
+
+
+@lru_cache(maxsize=1024)  # messages that were put within a hundredth of a second share it
+def _put_of(packed_md: bytes) -> tuple[float, str]:
+    """The time of the put, as `put_at` has it, and its text."""
+    put = put_at(packed_md)
+    return put, f"{put:.2f}" if put else "null"
 
 
 def _value(returned: Returned, longest: int) -> str:
     """The field of what the handler has returned. The JSON of it is the worker's: one that is none is told as such."""
-    if returned is NOT_RETURNED or returned == NOT_RETURNED:
-        return ""
-    if returned.json and len(returned.json) <= longest:
+    data = returned.json
+    if data and len(data) <= longest:
         try:
-            text = returned.json.decode()
+            text = data.decode()
         except UnicodeDecodeError:
             return ""
         return f',"value":{text}' if is_json(text) else ""
+    if returned == NOT_RETURNED:
+        return ""
     length = len(returned.json) or returned.length
     return f',"value_type":{_text(returned.type)},"value_length":{length}'
 

@@ -283,8 +283,10 @@ class ExpiringEntry(Entry):
 
     deadline: float | None
 
-    def _fields(self) -> tuple[object, ...]:
-        return (*super()._fields(), self.deadline)
+    def _descriptor(self) -> bytes:
+        correl_id = self.correl_id if self.correl_id != NO_ID else None
+        packed: bytes = _pack((self.priority, self.given_msg_id, correl_id, self.packed_md, self.deadline))
+        return packed
 
     def share(self, common: dict[Any, Any]) -> None:
         """Besides, keep the end of its life once for those that expire together."""

@@ -254,12 +254,11 @@ class DeliveryEnds:
         undone = error is not None and step.committed
         if undone and (softened := deliveries.refuse(step, ending, moment)):
             self._context.journal.submit(softened, nobody)
-        if step.committed and not undone and not step.unit.puts:
-            self._context.settle_removals(step.unit, moment.wall)
-        elif step.committed and not undone and step.only_records:
+        committed = step.committed and not undone
+        if committed and len(step.records) == len(step.unit.puts):  # nearly always: it puts records, or nothing
             self._context.settle_ended(step.unit, moment.wall)
         else:
-            self._context.settle(step.unit, committed=step.committed and not undone)
+            self._context.settle(step.unit, committed=committed)
         deliveries.settled(ending, step, moment, undone=undone)
         if error is not None and not undone:  # not even for that: it holds until the queue manager ends
             ending.answer = ending.answer._replace(reason=int(MQRC.STORAGE_MEDIUM_FULL))

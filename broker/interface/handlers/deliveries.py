@@ -220,7 +220,8 @@ def settlement_parts(settlements: Sequence[Settlement]) -> Iterator[list[Settlem
         if part and (len(part) == SETTLE_MAX or failures + count > FAILURES_MAX or values + size > VALUES_BYTES):
             yield part
             part, failures, values = [], 0, 0
-        part.append(_kept(each) if count else each)
+        long = size > HISTORY_VALUE_MAX or len(each.value.type) > TYPE_BYTES // 4
+        part.append(_kept(each) if long or count > (each.value is not NOT_RETURNED) else each)
         failures += count
         values += size
     if part:

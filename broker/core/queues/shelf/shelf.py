@@ -50,6 +50,13 @@ _TO_NEXT_RANK = order_key(1, 0) - order_key(0, 0)
 _NO_KEY = order_key(-1, 0)  # behind all that there can be
 _place = attrgetter("place")
 
+_TICKS = 2**22
+"""Ticks in a second: the steps of floating-point numbers that are seconds since 1970 in our days. The deadline of a
+message in ticks, and its key behind it, are one number, which takes less room than a pair of the two.
+"""
+_KEY_BITS = 60
+_KEY_MASK = (1 << _KEY_BITS) - 1
+
 
 class Shelf:
     """Messages of one queue, and the structures that find them. `ids` made the MsgIds that are not given ones."""
@@ -78,7 +85,7 @@ class Shelf:
         self.groups = Groups()
         self.views: dict[tuple[object, ...], View] = {}  # by what it is about
         self.selectors: dict[Selector, int] = {}  # of how many handles
-        self.expiring: SortedKeys[tuple[float, int]] = SortedKeys()  # (deadline, key) of available, damaged, delayed
+        self.expiring: SortedKeys[int] = SortedKeys()  # deadlines and keys of available, damaged, delayed: `_TICKS`
         self.delayed: SortedKeys[int] = SortedKeys()
         self.delayed_by_msg_id = IdentityIndex()  # given ones
         self.damaged: dict[int, str] = {}  # by key, why: messages whose data is known not to be what was put
@@ -147,7 +154,7 @@ class Shelf:
         entry.state = DAMAGED
         self.damaged[entry.key] = why
         if entry.deadline is not None:
-            self.expiring.add((entry.deadline, entry.key))
+            self.expiring.add(int(entry.deadline * _TICKS) << _KEY_BITS | entry.key)
 
     def readmit(self, entry: Entry) -> None:
         """A damaged message is available, for the step that removes it. Should it stay all the same, it will be found
@@ -156,7 +163,7 @@ class Shelf:
         assert entry.state == DAMAGED
         del self.damaged[entry.key]
         if entry.deadline is not None:
-            self.expiring.discard((entry.deadline, entry.key))
+            self.expiring.discard(int(entry.deadline * _TICKS) << _KEY_BITS | entry.key)
         self.show(entry)
 
     def postpone(self, entry: Entry) -> None:
@@ -166,7 +173,7 @@ class Shelf:
         if entry.given_msg_id is not None:
             self.delayed_by_msg_id.add(entry.given_msg_id, entry.key)
         if entry.deadline is not None:
-            self.expiring.add((entry.deadline, entry.key))
+            self.expiring.add(int(entry.deadline * _TICKS) << _KEY_BITS | entry.key)
 
     def fall_due(self, entry: Entry) -> None:
         """It is delayed no longer: the caller shows it."""
@@ -174,7 +181,7 @@ class Shelf:
         if entry.given_msg_id is not None:
             self.delayed_by_msg_id.discard(entry.given_msg_id, entry.key)
         if entry.deadline is not None:
-            self.expiring.discard((entry.deadline, entry.key))
+            self.expiring.discard(int(entry.deadline * _TICKS) << _KEY_BITS | entry.key)
 
     def _index(self, entry: Entry) -> Sequence[int]:
         """Let an available message be found; the keys of those whose completeness may have changed with it."""
@@ -183,7 +190,7 @@ class Shelf:
         if entry.correl_id != NO_ID:
             self.by_correl_id.add(entry.correl_id, entry.key)
         if entry.deadline is not None:
-            self.expiring.add((entry.deadline, entry.key))
+            self.expiring.add(int(entry.deadline * _TICKS) << _KEY_BITS | entry.key)
         return self.groups.add(entry) if entry.group_id != NO_ID else ()
 
     def _unindex(self, entry: Entry) -> Sequence[int]:
@@ -193,7 +200,7 @@ class Shelf:
         if entry.correl_id != NO_ID:
             self.by_correl_id.discard(entry.correl_id, entry.key)
         if entry.deadline is not None:
-            self.expiring.discard((entry.deadline, entry.key))
+            self.expiring.discard(int(entry.deadline * _TICKS) << _KEY_BITS | entry.key)
         return self.groups.discard(entry) if entry.group_id != NO_ID else ()
 
     # Looking for them
@@ -341,14 +348,15 @@ class Shelf:
     def is_overdue(self, now: float) -> bool:
         """True if the time of an available message, or of a damaged one, is up."""
         first = self.expiring.first()
-        return first is not None and first[0] <= now
+        return first is not None and first >> _KEY_BITS <= int(now * _TICKS)
 
     def overdue(self, now: float) -> Iterator[Entry]:
         """The available and the damaged messages whose time is up. Discard them after the walk, not during it."""
-        for deadline, key in self.expiring:
-            if deadline > now:
+        last = (int(now * _TICKS) + 1) << _KEY_BITS
+        for each in self.expiring:
+            if each >= last:
                 return
-            yield self.entries[key]
+            yield self.entries[each & _KEY_MASK]
 
     def check_invariants(self) -> None:
         """Raise AssertionError when a structure is broken. For tests."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-K = TypeVar("K", int, tuple[float, int])
+K = TypeVar("K", bound=int)
 
 LOAD = 512
 
