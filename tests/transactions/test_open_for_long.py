@@ -43,7 +43,7 @@ def named(caplog: pytest.LogCaptureFixture) -> list[tuple[str, int, int]]:
         if getattr(each, "event", "") == "transactions_open":
             by, database, count, seconds = each.args  # type: ignore[misc]
             assert re.fullmatch(r"\w+ [0-9a-f]{8}", str(database)), database
-            found.append((str(by).rpartition(".")[2], int(count), round(seconds)))  # type: ignore[call-overload, arg-type]
+            found.append((str(by).rpartition(".")[2], int(count), round(seconds)))  # type: ignore[arg-type]
     caplog.clear()
     return found
 

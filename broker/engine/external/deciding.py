@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from broker.core.deliveries import in_doubt
-from broker.core.message.rows import Rows
 from broker.core.prepared.branches import returned
 from broker.core.queues.unit import IN_DOUBT, PREPARED
 from broker.engine.calls.answers import fail_written, succeed
+from broker.engine.external.submitting import submit
 from broker.engine.handlers.delivery_ends import unheard
-from broker.engine.mistakes import contained, mistake
+from broker.engine.mistakes import mistake
 from broker.mqi.delivery_fields import Outcome
 from broker.mqi.external_units import Decided, Decision, label_of
 from broker.mqi.reasons import MQRC
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from broker.clock import Timer
     from broker.core.deliveries.steps import Ending
+    from broker.core.message.rows import Rows
     from broker.core.prepared.branches import PreparedBranch
     from broker.core.queues.unit import Unit
     from broker.engine.context import EngineContext
@@ -143,7 +144,7 @@ class UnitDecisions:
             *([each] for each in gathered if each.rows.grows),
         ):
             if together:
-                self._submit(together)
+                submit(self._context, together, self._written)
 
     def _decide(self, conversation: Conversation, database: bytes, decision: Decision, answered: Answered) -> None:
         id, branches = UUID(bytes=decision.unit), self._core.branches
@@ -205,25 +206,9 @@ class UnitDecisions:
                 rows.extend(step.rows)
         deciding = _Deciding(branch, bool(decision.commit), rows, ending, left, answered)
         if self._gathered is None:
-            self._submit([deciding])
+            submit(self._context, [deciding], self._written)
         else:
             self._gathered.append(deciding)
-
-    def _submit(self, together: Sequence[_Deciding]) -> None:
-        rows = Rows()
-        for each in together:
-            rows.extend(each.rows)
-
-        def written(error: Exception | None) -> None:
-            for each in together:
-                contained(self._written, each, error)
-            self._context.perform()
-            self._context.deliveries.run()
-
-        if rows:
-            self._context.journal.submit(rows, written)
-        else:
-            written(None)
 
     def _written(self, deciding: _Deciding, error: Exception | None) -> None:
         """A decision is durable, or could not be made so."""
