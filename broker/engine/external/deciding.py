@@ -15,7 +15,6 @@ from broker.core.deliveries import in_doubt
 from broker.core.prepared.branches import returned
 from broker.core.queues.unit import IN_DOUBT, PREPARED
 from broker.engine.calls.answers import fail_written, succeed
-from broker.engine.external.submitting import submit
 from broker.engine.handlers.delivery_ends import unheard
 from broker.engine.mistakes import mistake
 from broker.mqi.delivery_fields import Outcome
@@ -144,7 +143,7 @@ class UnitDecisions:
             *([each] for each in gathered if each.rows.grows),
         ):
             if together:
-                submit(self._context, together, self._written)
+                self._external.submit(together, self._written)
 
     def _decide(self, conversation: Conversation, database: bytes, decision: Decision, answered: Answered) -> None:
         id, branches = UUID(bytes=decision.unit), self._core.branches
@@ -206,7 +205,7 @@ class UnitDecisions:
                 rows.extend(step.rows)
         deciding = _Deciding(branch, bool(decision.commit), rows, ending, left, answered)
         if self._gathered is None:
-            submit(self._context, [deciding], self._written)
+            self._external.submit([deciding], self._written)
         else:
             self._gathered.append(deciding)
 

@@ -15,7 +15,6 @@ from broker.core.prepared.branches import Decider, PreparedBranch
 from broker.core.queues.unit import Unit
 from broker.engine.calls.answers import fail, fail_written, succeed
 from broker.engine.calls.gets import ReceivingCall
-from broker.engine.external.submitting import submit
 from broker.engine.handlers.delivery_ends import unheard
 from broker.engine.mistakes import mistake
 from broker.mqi.delivery_fields import Failure, Outcome
@@ -173,7 +172,7 @@ class Preparations:
             if gathering:
                 batch.append(prepared)
             else:  # it had to wait
-                submit(self._context, [prepared], written)
+                self._external.submit([prepared], written)
 
         for place, item in enumerate(items):
             self._prepare_delivery(conversation, item, decider, frozen, partial(answered, place))
@@ -183,7 +182,7 @@ class Preparations:
         growing = [each for each in batch if each.rows.grows]
         for together in (growing, [each for each in batch if not each.rows.grows]):
             if together:
-                submit(self._context, together, written)
+                self._external.submit(together, written)
 
     def _prepare_delivery(
         self,
