@@ -334,7 +334,7 @@ class Manager:
         if row.space in (sinks.SPACE, prepared_units.SPACE):
             self.sinks.load(row)
             return
-        if row.space == prepared_branches.SPACE:
+        if row.space in prepared_branches.SPACES:
             self.branches.load(row)
             return
         defining.load_object(self.objects, self.triggers, row)

@@ -15,6 +15,7 @@ from broker.mqi.errors import MQError
 from broker.transactions.asking import outcome_of
 from broker.transactions.decisions import DecisionSender
 from broker.transactions.markers import DecidedMarkers, clean
+from broker.transactions.open_transactions import OpenTransactions
 from broker.transactions.resolver import Resolver
 from broker.transactions.time_limit import limited
 
@@ -59,6 +60,7 @@ class Coordinator:
         self.opened = opened
         self.clock = clock
         self.markers = DecidedMarkers(opened, clock)
+        self.open = OpenTransactions(clock, opened.label)
         self.decisions = DecisionSender(opened.id, opened.label, self._decided)
         self.reached: Callable[[TransactionStep], Awaitable[None]] | None = None
         self.resolver: Resolver | None = None
@@ -138,6 +140,7 @@ class Coordinator:
 
     async def close(self) -> None:
         """Wait for the decisions that are under way, delete the markers of what is decided, close the database."""
+        self.open.close()
         try:
             await limited(self.clock, CLOSING, self._end(), f"end {self.label}")
         finally:

@@ -11,8 +11,9 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from broker.mqi.errors import MQError
-from broker.mqi.external_units import UNITS_MAX, Decided, Decision
+from broker.mqi.external_units import Decided, Decision
 from broker.mqi.reasons import MQRC
+from broker.transactions.turn_calls import TurnCalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,20 +40,13 @@ class DecisionSender:
         self._database = database
         self._label = label
         self._decided = decided
-        self._gathered: dict[Connection, list[tuple[Decision, asyncio.Future[int]]]] = {}
-        self._calls: set[asyncio.Task[None]] = set()
-        self._idle: asyncio.Event | None = None
+        self._calls = TurnCalls(self._decide, "decide units")
 
     def send(self, connection: Connection, decision: Decision) -> asyncio.Future[int]:
         """Send a decision with what else is decided in this turn of the loop. The answer is that of DECIDE, or
         `NOT_SENT`; it is no exception.
         """
-        loop = asyncio.get_running_loop()
-        if not self._gathered:
-            loop.call_soon(self._send)
-        answer: asyncio.Future[int] = loop.create_future()
-        self._gathered.setdefault(connection, []).append((decision, answer))
-        return answer
+        return self._calls.add(connection, decision)
 
     async def send_kept(self, connection: Connection) -> None:
         """Send again what nobody has answered."""
@@ -64,35 +58,25 @@ class DecisionSender:
     @property
     def busy(self) -> bool:
         """True if something that was sent is not answered."""
-        return bool(self._gathered or self._calls)
+        return self._calls.busy
 
     async def drain(self) -> None:
         """Return when all that was sent is answered."""
-        while self.busy:
-            self._idle = asyncio.Event()
-            await self._idle.wait()
+        await self._calls.drain()
 
-    def _send(self) -> None:
-        gathered, self._gathered = self._gathered, {}
-        for connection, decisions in gathered.items():
-            for start in range(0, len(decisions), UNITS_MAX):
-                call = asyncio.get_running_loop().create_task(
-                    self._call(connection, decisions[start : start + UNITS_MAX]), name="decide units"
-                )
-                self._calls.add(call)
-                call.add_done_callback(self._answered)
-
-    async def _call(self, connection: Connection, decisions: Sequence[tuple[Decision, asyncio.Future[int]]]) -> None:
+    async def _decide(self, connection: Connection, decisions: Sequence[Decision]) -> Sequence[int]:
         answers: Sequence[int] = [NOT_SENT] * len(decisions)
         try:
-            answers = await connection.decide(self._database, [decision for decision, _ in decisions])
+            answers = await connection.decide(self._database, decisions)
         except MQError as error:
             logger.debug("decisions are kept: count=%d %s", len(decisions), error)
+        except Exception as error:  # a mistake of ours; they are decided still
+            message = "decisions could not be sent"
+            asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
         finally:
-            for (decision, future), answer in zip(decisions, answers, strict=True):
+            for decision, answer in zip(decisions, answers, strict=True):
                 self._note(decision, answer)
-                if not future.done():
-                    future.set_result(answer)
+        return answers
 
     def _note(self, decision: Decision, answer: int) -> None:
         """See what has become of a decision."""
@@ -112,10 +96,3 @@ class DecisionSender:
         else:
             self.kept[decision.unit] = decision
             self.keeps.set()
-
-    def _answered(self, call: asyncio.Task[None]) -> None:
-        self._calls.discard(call)
-        if self._idle is not None:
-            self._idle.set()
-        if not call.cancelled() and (error := call.exception()) is not None:
-            raise error  # a mistake of ours: the loop's exception handler tells it

@@ -31,7 +31,8 @@ logger = logging.getLogger(__name__)
 
 class ProducerTransaction:
     """A transaction, from `begin` to `commit` or `rollback`. `connect` makes the connection of its unit, when it is
-    first asked for; `give_back` is called with it at the end, where it is as good as new.
+    first asked for; `give_back` is called with it at the end, where it is as good as new. `by` is the program, for
+    people.
     """
 
     def __init__(
@@ -40,8 +41,11 @@ class ProducerTransaction:
         connect: Callable[[], Awaitable[TransactionConnection]],
         give_back: Callable[[TransactionConnection], None] | None = None,
         given: Any = None,
+        *,
+        by: str,
     ) -> None:
         self.unit = b""
+        self._by = by
         self._coordinator = coordinator
         self._connect = connect
         self._give_back = give_back
@@ -79,10 +83,11 @@ class ProducerTransaction:
     async def begin(self) -> None:
         """Begin. Raises DatabaseAwayError, RuntimeError."""
         await self._transaction.begin()
+        self._coordinator.open.add(self, self._by)
         try:
             await self.reached(TransactionStep.BEGIN)
         except BaseException:
-            await self._transaction.release()
+            await self.let_go()
             raise
 
     async def commit(self) -> None:
@@ -111,13 +116,13 @@ class ProducerTransaction:
 
     async def _end(self) -> None:
         if self.blocking is not None:
-            await self._transaction.release()
+            await self.let_go()
             await self._across(self._end_unit())
         else:
             await finished(self._end_both())
 
     async def _end_both(self) -> None:
-        await self._transaction.release()
+        await self.let_go()
         await self._end_unit()
 
     async def _end_unit(self) -> None:
@@ -155,6 +160,7 @@ class ProducerTransaction:
     async def let_go(self) -> None:
         """Give the connection to the database back."""
         await self._transaction.release()
+        self._coordinator.open.discard(self)
 
     # The queue manager's side (`Side`)
 

@@ -105,7 +105,9 @@ class ConnectionTransaction:
         return await databases_of(self._of).coordinator(self._database)
 
     def _new(self, coordinator: Coordinator) -> ProducerTransaction:
-        return ProducerTransaction(coordinator, lambda: unit_connection(self._of), given=self._database.given)
+        return ProducerTransaction(
+            coordinator, lambda: unit_connection(self._of), given=self._database.given, by="connection.transaction"
+        )
 
     def _begun(self, made: ProducerTransaction) -> None:
         self._made = made

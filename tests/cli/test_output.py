@@ -252,6 +252,7 @@ def test_status_tells_of_the_oldest_messages_and_the_ten_oldest_units_of_work() 
         ("transactions", 1234567, "1,234,567"),
         ("budget", 16 * 1024 * 1024, "16.0 MiB"),
         ("log_bytes", 1023, "1023 B"),
+        ("steps_bytes", 65_536, "64.0 KiB"),
         ("log_bytes", 1024, "1.0 KiB"),
         ("bytes", 5 << 50, "5,120.0 TiB"),
         ("last_checkpoint", None, "never"),

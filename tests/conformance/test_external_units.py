@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 
@@ -87,3 +88,26 @@ async def test_what_is_in_doubt_is_there_after_a_crash(durable: DurableSystem, c
     resolver = await durable.connect("resolver")
     assert await resolver.doubts(DATABASE, wait=False) == []
     assert (durable.depth("W"), durable.depth("OUT")) == (0, 0)
+
+
+@pytest.mark.parametrize("action", ["COMMIT", "BACKOUT"])
+async def test_d2_6_what_an_administrator_has_decided_is_known_after_a_crash(
+    durable: DurableSystem, action: str
+) -> None:
+    """Behind the answer to RESOLVE, and after an orderly restart (transactions rule 2.4)."""
+    otherwise = action == "BACKOUT"
+    reason = MQRC.UOW_CANCELED if otherwise else MQRC.UOW_COMMITTED
+    await in_doubt(durable)
+    units = [UUID(bytes=unit) for unit in (UNIT, OTHER)]
+    replies = [await durable.mqsc(f"RESOLVE INDOUBT('{unit}') ACTION({action})") for unit in units]
+    assert [reply.code for each in replies for reply in each] == ["EMQ0005I"] * 2
+    for again in (durable.crash, durable.restart, durable.crash):
+        await again()
+        resolver = await durable.connect("resolver")
+        assert await resolver.doubts(DATABASE, wait=False) == []
+        decisions = [Decision(unit, commit=otherwise) for unit in (UNIT, OTHER)]
+        assert await resolver.decide(DATABASE, decisions) == [reason] * 2
+        agreed = [Decision(unit, commit=not otherwise) for unit in (UNIT, OTHER)]
+        assert await resolver.decide(DATABASE, agreed) == [Decided.UNKNOWN] * 2
+        assert await resolver.decide(OTHER, decisions) == [Decided.UNKNOWN] * 2  # of another database
+    assert durable.depth("W") == (1 if otherwise else 0)

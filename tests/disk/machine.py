@@ -47,6 +47,7 @@ class Machine:
         self.free: int | None = None
         self.work_seconds = 0.0  # of the loop's time that each piece of a worker's work takes
         self.steps = 0
+        self.written: set[str] = set()  # the files that the last process to start has written to
         self.trace: list[str] | None = None
         self.processes: list[SimulatedDisk] = []
         self.lock: SimulatedDisk | None = None
@@ -60,6 +61,7 @@ class Machine:
 
         process = SimulatedDisk(self, direct=self.direct if direct is None else direct)
         self.processes.append(process)
+        self.written = set()
         return process
 
     @property

@@ -274,7 +274,8 @@ class Schedule:
             self.reported = True
         elif self.machine.faults.struck > self._struck:
             self.figures["starts that failed with their disk"] += 1
-            self.in_doubt = True  # it may have been about to write the database, as for an upgrade
+            if manifests.FILE in self.machine.written:  # it says that the database is written, as for an upgrade
+                self.in_doubt = True
         elif self.machine.free is not None and (not self.exists or self._may_be_too_full(error)):
             self.figures["starts refused for want of room"] += 1
         else:

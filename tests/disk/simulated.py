@@ -266,6 +266,7 @@ class SimulatedDisk:
     def write(self, name: str, inode: Inode, offset: int, data: bytes | bytearray | memoryview) -> None:
         """Write through the cache. A process that ends within it has written some of it, from its beginning."""
         self.step(f"write {name}+{offset}")
+        self.machine.written.add(name)
         size = self._room(name, inode, offset, len(data))
         part = data[: self.machine.random.randrange(size + 1)]
         try:
@@ -320,6 +321,7 @@ class SimulatedDisk:
         """Write to the medium; raises OSError, and then nobody knows what the medium has of it."""
         self.step(f"direct {name}+{offset}")
         machine = self.machine
+        machine.written.add(name)
         machine.take_room(inode, max(offset + len(data), len(inode.view)), name)
         sectors = inode.sectors(offset, len(data))
         number = 0

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Coroutine
 from contextlib import nullcontext
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.disk.lives import VirtualClock, live
 from tests.disk.machine import Machine
 from tests.disk.mutations import HARMLESS, MUTATIONS
 from tests.disk.runs import run_seeds
-from tests.disk.schedules import BLOCK, NAME, image, machine_of, small
+from tests.disk.schedules import BLOCK, NAME, Schedule, Setting, Violation, image, machine_of, small
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,6 +45,20 @@ def test_schedules_find_nothing(first: int) -> None:
     figures = result.figures
     for what in ("batches", "crashes", "cuts", "damages", "failures", "kills", "orderly stops", "told at a start"):
         assert figures[what] > 5, what
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_start_whose_disk_failed_excuses_no_want_of_room_unless_it_has_written(written: bool) -> None:
+    """Behind an orderly stop, on a full disk (invariant L14)."""
+    with small():
+        schedule = Schedule(0, setting=Setting.drawn(Random(0))._replace(old=False, from_nothing=False))
+        schedule.machine.written = {"manifest"} if written else {"log-0"}
+        schedule.machine.faults.struck += 1
+        schedule._refused(StoreUnusableError("the store cannot be opened: EIO"))
+        schedule._struck = schedule.machine.faults.struck
+        schedule.machine.fill()
+        with nullcontext() if written else pytest.raises(Violation, match="refused without damage"):
+            schedule._refused(StoreUnusableError("it must be written anew, and the disk is full"))
 
 
 @pytest.mark.slow

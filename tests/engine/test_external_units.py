@@ -6,12 +6,15 @@ import asyncio
 import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 
+from broker.core.prepared import resolutions
 from broker.mqi import MQGMO, MQOO, MQPMO, MQRC
 from broker.mqi.delivery_fields import Failure, Outcome, Settlement
 from broker.mqi.external_units import Decision, digits_of
+from broker.storage.store import StoreFullError
 from tests.engine.bench import reason_of
 from tests.engine.units_desk import (
     DATABASE,
@@ -204,8 +207,6 @@ async def test_d2_4_without_room_for_it_a_unit_is_backed_out(desk: UnitsDesk) ->
 
 
 async def test_d2_4_a_commit_for_which_there_is_no_room_stays_in_doubt_until_there_is(desk: UnitsDesk) -> None:
-    from broker.storage.store import StoreFullError
-
     async with desk.connect() as program:
         await prepare(program, b"a")
         desk.store.fail_next(StoreFullError("no room"), after=1)
@@ -575,6 +576,23 @@ async def test_d2_4_a_dead_letter_for_which_there_is_no_room_waits(desk: UnitsDe
         assert (desk.queue("DEAD").depth, desk.queue("W").depth, desk.queue("Q").depth) == (1, 0, 0)
 
 
+async def test_d2_4_a_message_whose_dead_letter_has_no_room_is_there_after_a_restart(desk: UnitsDesk) -> None:
+    """Its unit is backed out, which needs no room; the message itself stays."""
+    async with desk.connect() as program:
+        await program.put1("W", b"work")
+    async with desk.worker(OPTIONS._replace(dead_letter="DEAD")) as (connection, deliveries):
+        (taken,) = await deliveries.take()
+        await (await deliveries.connect(taken)).put1("Q", b"done")
+        assert await deliveries.prepare(DATABASE, [prepared(taken.id)]) == [0]
+        desk.store.fill()
+        rejected = Settlement(taken.id, Outcome.REJECTED, Failure("E"))
+        assert await back_out(connection, settlement=rejected) == MQRC.STORAGE_MEDIUM_FULL
+        await desk.clock.advance(1)
+        assert await connection.in_doubt(DATABASE, [UNIT]) == []
+    await desk.restart()
+    assert (desk.queue("DEAD").depth, desk.queue("W").depth, desk.queue("Q").depth) == (0, 1, 0)
+
+
 # Administration
 
 
@@ -636,6 +654,46 @@ async def test_d2_6_a_commit_of_an_administrator_is_told_to_who_says_backout(des
     assert desk.available("Q") == 1
 
 
+@pytest.mark.parametrize("action", ["COMMIT", "BACKOUT"])
+async def test_d2_6_a_decision_of_an_administrator_that_had_no_room_is_known_after_a_restart(
+    desk: UnitsDesk, action: str
+) -> None:
+    """It is written when there is room, with the end of the unit (transactions rules 2.8 and 2.9)."""
+    async with desk.connect() as owner:
+        await prepare(owner, b"a")
+    desk.store.fail_next(StoreFullError("no room"))
+    (reply,) = await desk.mqsc(f"RESOLVE INDOUBT('{ID}') ACTION({action})")
+    assert "ends so when there is room" in reply
+    await desk.clock.advance(1)
+    await desk.restart()
+    async with desk.connect() as program:
+        assert await program.in_doubt(DATABASE, [UNIT]) == []
+        answers = [await commit(program), await back_out(program)]
+    assert answers == ([UNKNOWN, MQRC.UOW_COMMITTED] if action == "COMMIT" else [MQRC.UOW_CANCELED, UNKNOWN])
+    assert desk.available("Q") == (action == "COMMIT")
+
+
+async def test_d2_6_the_last_decisions_of_administrators_are_remembered_over_restarts(
+    desk: UnitsDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest ones are forgotten, in the store too (transactions rule 2.4)."""
+    monkeypatch.setattr(resolutions, "REMEMBERED_MAX", 3)
+    units = [number.to_bytes(16, "big") for number in (9, 8, 7, 6, 5)]
+    for step in range(2):
+        async with desk.connect() as owner:
+            for unit in units[2 * step : 3 + 2 * step]:
+                await prepare(owner, b"a", unit=unit, persistence=step)  # the first have nothing else in the store
+        for unit in units[2 * step : 3 + 2 * step]:
+            await desk.mqsc(f"RESOLVE INDOUBT('{UUID(bytes=unit)}') ACTION(BACKOUT)")
+        await desk.restart()
+    async with desk.connect() as program:
+        answers = await program.decide(DATABASE, [Decision(unit, commit=True) for unit in units])
+    assert answers == [UNKNOWN, UNKNOWN, *[MQRC.UOW_CANCELED] * 3]
+    kept, _ = await desk.store.load_objects()
+    names = [row.name for row in sorted(kept, key=lambda row: row.number) if row.space == resolutions.SPACE]
+    assert names == [str(UUID(bytes=unit)) for unit in units[2:]]
+
+
 async def test_d2_10_no_output_has_a_whole_database_id(desk: UnitsDesk, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     async with desk.connect() as owner:
@@ -681,7 +739,7 @@ async def test_ten_thousand_units_that_are_decided_leave_nothing(desk: UnitsDesk
         decisions, doubts = external.decisions, external.doubts
         left: list[Sized] = [
             branches.by_id, branches.coming, branches._owned, branches._handled, decisions._waiting, decisions._ending,
-            decisions._refused, decisions._owed, decisions._resolved, doubts._free, doubts._waiting,
+            decisions._refused, decisions._owed, branches.resolutions, doubts._free, doubts._waiting,
         ]  # fmt: skip
         assert [len(each) for each in left] == [0] * len(left)
         assert (branches.external, branches.bytes) == (0, 0)

@@ -227,7 +227,9 @@ async def test_d7_4_the_limit_of_all_messages(door: str) -> None:
         error = await refusal(worker, two, "charge", bytes(95))
         assert (error.reason, "[limits] steps_bytes" in str(error)) == (MQRC.RESOURCE_PROBLEM, True)
         await worker.step(two, "charge", bytes(94))
+        assert (await d.connection.status())["steps_bytes"] == 1000
         await settle(worker, Outcome.DONE, one)
+        assert (await d.connection.status())["steps_bytes"] == 100
         await worker.step(two, "ship", bytes(800))
         await settle(worker, Outcome.DONE, two)
 

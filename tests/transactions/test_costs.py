@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections import Counter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +18,7 @@ from broker.transactions import Decision, PreparedDelivery
 from broker.transactions.decisions import DecisionSender
 from tests.databases.ways import DatabaseWay
 from tests.transactions.shops import OrderShop
-from triggers.transactions.settling import Preparer
+from triggers.transactions.handler_database import HandlerDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,10 +107,12 @@ async def test_d4_9_those_of_one_turn_are_prepared_in_one_call_and_decided_in_on
 
     side, decided = QueueManagerSide(), list[bytes]()
     units = [bytes([each]) * 16 for each in range(7)]
-    preparer = Preparer(side, bytes(16), "orders")
     sender = DecisionSender(bytes(16), "orders", lambda unit, _: decided.append(unit))
+    coordinator: Any = SimpleNamespace(opened=SimpleNamespace(id=bytes(16)), name="orders")
     connection: Any = side
-    await asyncio.gather(*(preparer.add(PreparedDelivery(each, Settlement(1, 0))) for each in units))
+    absence: Any = None
+    database = HandlerDatabase(coordinator, absence, connection, side)
+    await asyncio.gather(*(database.prepare(PreparedDelivery(each, Settlement(1, 0))) for each in units))
     await asyncio.gather(*(sender.send(connection, Decision(each, commit=True)) for each in units))
     assert calls == [("prepare", 7), ("decide", 7)]
     assert decided == units

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from broker.transactions import TurnCalls
 from triggers.serving.outcomes import brief
-from triggers.transactions.settling import Preparer
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Sequence
     from random import Random
 
     from broker import Clock, Connection
     from broker.transactions import Coordinator, Decision, PreparedDelivery
-    from triggers.transactions.settling import Prepares
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +58,12 @@ class Absence:
             logger.info("database is back: database=%s", self._label)
 
 
+class Prepares(Protocol):
+    """A receiver of preparations: `broker.Deliveries` is one, for all deliveries of its connection."""
+
+    async def prepare(self, database: bytes, prepared: Sequence[PreparedDelivery], name: str = "") -> list[int]: ...
+
+
 class HandlerDatabase:
     """The transactions of a handler's service with one database."""
 
@@ -66,7 +72,8 @@ class HandlerDatabase:
         self.committing: set[Any] = set()  # runs
         self._absence = absence
         self._connection = connection
-        self._preparer = Preparer(through, coordinator.opened.id, coordinator.name)
+        self._through = through
+        self._preparations = TurnCalls(self._prepare, "prepare deliveries")
 
     @property
     def q_mgr(self) -> str:
@@ -74,8 +81,13 @@ class HandlerDatabase:
         return self._connection.q_mgr_instance
 
     def prepare(self, prepared: PreparedDelivery) -> asyncio.Future[int]:
-        """Prepare a delivery, with what else is prepared in this turn of the loop."""
-        return self._preparer.add(prepared)
+        """Prepare a delivery, with what else is prepared in this turn of the loop. The answer is 0, or why it is
+        refused; MQError where nobody knows.
+        """
+        return self._preparations.add(self._through, prepared)
+
+    async def _prepare(self, through: Prepares, prepared: Sequence[PreparedDelivery]) -> Sequence[int]:
+        return await through.prepare(self.coordinator.opened.id, prepared, self.coordinator.name)
 
     def decide(self, decision: Decision) -> asyncio.Future[int]:
         """Decide a unit, with what else is decided in this turn of the loop."""

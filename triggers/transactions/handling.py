@@ -181,6 +181,7 @@ class TransactionRun(Run):
                 self._decide(Outcome.LATER.value, seconds=self._database.away(error))
             return False
         self._database.is_there()
+        self._coordinator.open.add(self, f"handler {self.server.handler.name}")
         await self.reached(TransactionStep.BEGIN)
         return self.decided is None
 
@@ -232,6 +233,7 @@ class TransactionRun(Run):
 
     async def _release(self) -> None:
         """Roll back what is open, and give the connection back."""
+        self._coordinator.open.discard(self)
         thread, self._thread = self._thread, None
         transaction, self._transaction = self._transaction, None
         if thread is None:
@@ -334,6 +336,7 @@ class TransactionRun(Run):
 
     async def release_there(self) -> None:
         """Give the connection to the database back."""
+        self._coordinator.open.discard(self)
         transaction, self._transaction = self._transaction, None
         if transaction is not None:
             await self._there(transaction.release)

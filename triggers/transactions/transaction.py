@@ -171,7 +171,8 @@ class AppTransaction:
 
     def _new(self, coordinator: Any) -> ProducerTransaction:
         databases = self._session.databases.opened
-        return ProducerTransaction(coordinator, databases.unit, databases.give_back, self._database.given)
+        by = f"app {self._app.name}" if self.run is None else f"handler {self.run.server.handler.name}"
+        return ProducerTransaction(coordinator, databases.unit, databases.give_back, self._database.given, by=by)
 
     def _begun(self, made: ProducerTransaction) -> None:
         self._made = made

@@ -25,7 +25,9 @@ PAGE_WIDTH: Final = 100
 UNITS_SHOWN: Final = 10
 WATCH_SECONDS: Final = 2.0
 
-_IN_BYTES: Final = frozenset({"budget", "bytes", "free_bytes", "lag_bytes", "log_bytes", "log_bytes_max"})
+_IN_BYTES: Final = frozenset(
+    {"budget", "bytes", "free_bytes", "lag_bytes", "log_bytes", "log_bytes_max", "steps_bytes"}
+)
 _LISTS: Final = {
     "queues": "queue",
     "handlers": "handler",

@@ -274,6 +274,7 @@ _TRANSACTIONS: Final = {
     "on_commit_failed": "A function of Django's on_commit has failed, behind a COMMIT that is done.",
     "resolver_connects_again": "A resolver has lost its connection to the queue manager.",
     "rollback_failed": "A ROLLBACK was not answered: the connection is closed, which rolls back.",
+    "transactions_open": "Transactions with the program's database are open for more than ten seconds.",
     "unit_ended_with_its_connection": "The unit of work of a transaction was backed out with its connection.",
     "unit_in_doubt": "The database has not said whether it has committed: a resolver decides the unit of work.",
     "unit_in_doubt_resolved": "An administrator decided a unit of work in place of its database.",

@@ -21,6 +21,7 @@ from broker.core.calls.puts import delaying
 from broker.core.message.entry import AVAILABLE
 from broker.core.message.logical_order import Instant
 from broker.core.message.rows import KeyRow, ObjectRow, Rows
+from broker.core.prepared import resolutions
 from broker.core.prepared.branch_delivery import BranchDelivery
 from broker.core.prepared.resolvers import Resolvers
 from broker.core.queues import unit as units
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from broker.core.queues.message_queue import MessageQueue
 
 SPACE: Final = "HALF"
+SPACES: Final = (SPACE, resolutions.SPACE)
+"""Of the objects in the store that `PreparedBranches.load` takes."""
 
 
 class Decider(NamedTuple):
@@ -60,20 +63,8 @@ class PreparedBranch:
     """
 
     __slots__ = (
-        "decider",
-        "delivery",
-        "freed",
-        "gets",
-        "id",
-        "kept",
-        "keys",
-        "loaded",
-        "number",
-        "owner",
-        "puts",
-        "since",
-        "size",
-        "unit",
+        "decider", "delivery", "freed", "gets", "id", "kept", "keys", "loaded", "number", "owner", "puts", "since",
+        "size", "unit",
     )  # fmt: skip
 
     def __init__(self, id: UUID, number: int, since: float, unit: Unit, decider: Decider = GROUP) -> None:
@@ -207,6 +198,7 @@ class PreparedBranches:
         self.external = 0  # how many these are
         self.maximum = 10_000  # of them
         self.resolvers = Resolvers()
+        self.resolutions = resolutions.UnitResolutions()
         self.awaited: dict[int, PreparedBranch] = {}  # while messages are loaded: by the ids of theirs
         self._loaded: dict[PreparedBranch, dict[int, Entry]] = {}
         self._owned: dict[Hconn, dict[PreparedBranch, None]] = {}
@@ -291,7 +283,10 @@ class PreparedBranches:
     # Loading
 
     def load(self, row: ObjectRow) -> None:
-        """A branch as the store kept it."""
+        """A branch, or what an administrator has decided about one, as the store kept it."""
+        if row.space == resolutions.SPACE:
+            self.resolutions.load(row)
+            return
         branch = PreparedBranch.from_row(row)
         self.by_id[branch.id] = branch
         self.awaited.update(dict.fromkeys([*branch.puts, *branch.gets], branch))
@@ -318,6 +313,7 @@ class PreparedBranches:
                 self._index(branch)
         self._loaded.clear()
         self.awaited.clear()
+        self.resolutions.loaded()
         return count
 
 

@@ -168,6 +168,7 @@ class Figures:
             "prepared_units": self._units,
             "units_of_work": self._units_of_work(),
             **in_doubt_figures(self._core, self._clock.time()),
+            "steps_bytes": self._core.deliveries.step_budget.bytes,
             **self._parts(),
         }
 

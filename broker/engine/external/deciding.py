@@ -7,18 +7,16 @@ refuses. A decision that it has no room for is carried out when there is some: a
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from broker.core.deliveries import in_doubt
-from broker.core.message.rows import Rows
 from broker.core.prepared.branches import returned
 from broker.core.queues.unit import IN_DOUBT, PREPARED
 from broker.engine.calls.answers import fail_written, succeed
 from broker.engine.handlers.delivery_ends import unheard
-from broker.engine.mistakes import contained, mistake
+from broker.engine.mistakes import mistake
 from broker.mqi.delivery_fields import Outcome
 from broker.mqi.external_units import Decided, Decision, label_of
 from broker.mqi.reasons import MQRC
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
 
     from broker.clock import Timer
     from broker.core.deliveries.steps import Ending
+    from broker.core.message.rows import Rows
     from broker.core.prepared.branches import PreparedBranch
     from broker.core.queues.unit import Unit
     from broker.engine.context import EngineContext
@@ -40,9 +39,6 @@ if TYPE_CHECKING:
     """Called with the answer about one decision: a `Decided`, or a reason."""
 
 logger = logging.getLogger(__name__)
-
-REMEMBERED_MAX: Final = 10_000
-"""So many decisions of administrators are remembered, in memory."""
 
 AGAIN_MIN: Final = 1.0
 AGAIN_MAX: Final = 60.0
@@ -65,13 +61,6 @@ class _Deciding(NamedTuple):
     answered: Answered
 
 
-class _Resolved(NamedTuple):
-    """A decision of an administrator."""
-
-    database: bytes
-    commit: bool
-
-
 class UnitDecisions:
     """Carries out the decisions about the units of a queue manager."""
 
@@ -83,7 +72,7 @@ class UnitDecisions:
         self._ending: set[UUID] = set()  # units whose decision is on its way
         self._refused: dict[UUID, bool] = {}  # decisions that the store has no room for: commits
         self._owed: dict[PreparedBranch, Rows] = {}  # ends of units that are backed out, but for the store
-        self._resolved: OrderedDict[UUID, _Resolved] = OrderedDict()
+        self._resolutions = context.core.branches.resolutions
         self._gathered: list[_Deciding] | None = None  # those that are submitted together
         self._timer: Timer | None = None
         self._wait = AGAIN_MIN
@@ -109,16 +98,14 @@ class UnitDecisions:
         self._together([partial(decide, partial(answered, place)) for place, decide in enumerate(with_all)])
 
     def resolve(self, branch: PreparedBranch, *, commit: bool, answered: Answered) -> None:
-        """An administrator decides about a unit in doubt."""
+        """An administrator decides about a unit in doubt. The decision is remembered durably, with the unit's end."""
         decider = branch.decider
         logger.warning(
             "unit in doubt resolved unit=%s action=%s database=%s: to see what that has decided, SELECT outcome FROM "
             "evermq_unit WHERE unit = x'%s' ('\\x%s' in PostgreSQL); no row, or 'aborted', is BACKOUT",
             branch.id, "COMMIT" if commit else "BACKOUT", label_of(*decider), branch.id.hex, branch.id.hex,
         )  # fmt: skip
-        self._resolved[branch.id] = _Resolved(decider.database, commit)
-        if len(self._resolved) > REMEMBERED_MAX:
-            self._resolved.popitem(last=False)
+        self._resolutions.add(branch, self._core.ids.next(), commit=commit)
         self._together([partial(self._end, branch, Decision(branch.id.bytes, commit), answered)])
 
     def under_way(self, id: UUID) -> bool:
@@ -156,7 +143,7 @@ class UnitDecisions:
             *([each] for each in gathered if each.rows.grows),
         ):
             if together:
-                self._submit(together)
+                self._external.submit(together, self._written)
 
     def _decide(self, conversation: Conversation, database: bytes, decision: Decision, answered: Answered) -> None:
         id, branches = UUID(bytes=decision.unit), self._core.branches
@@ -179,8 +166,8 @@ class UnitDecisions:
 
     def _answer_unknown(self, id: UUID, database: bytes, decision: Decision) -> int:
         """Answer a decision about a unit that is not there: an administrator may have decided otherwise."""
-        resolved = self._resolved.get(id)
-        if resolved is None or resolved.database != database or decision.commit in (None, resolved.commit):
+        resolved = self._resolutions.find(id, database)
+        if resolved is None or decision.commit in (None, resolved.commit):
             return int(Decided.UNKNOWN)
         logger.error(
             "a unit of work is torn: an administrator resolved it otherwise unit=%s database=%s database_committed=%s",
@@ -202,10 +189,10 @@ class UnitDecisions:
 
     def _freeze(self, branch: PreparedBranch, decision: Decision, answered: Answered) -> None:
         """Freeze a unit for its end. The bodies of what is backed out are in memory, or cannot be."""
-        left, ending = branch.abandoned, None
+        left, ending, rows = branch.abandoned, None, self._resolutions.rows(branch.id)
         delivery = None if decision.commit else in_doubt.delivery_of(self._core, branch)
         if delivery is None:
-            rows = self._core.branches.freeze(branch, committed=bool(decision.commit))
+            rows.extend(self._core.branches.freeze(branch, committed=bool(decision.commit)))
         else:
             moment = self._context.moment()
             try:
@@ -213,30 +200,14 @@ class UnitDecisions:
             except Exception as error:
                 mistake(error, "the end of a delivery")
                 ending = self._core.deliveries.salvage(delivery, delivery.entries, moment)
-            rows = branch.backout_rows()
+            rows.extend(branch.backout_rows())
             for step in ending.steps:
                 rows.extend(step.rows)
         deciding = _Deciding(branch, bool(decision.commit), rows, ending, left, answered)
         if self._gathered is None:
-            self._submit([deciding])
+            self._external.submit([deciding], self._written)
         else:
             self._gathered.append(deciding)
-
-    def _submit(self, together: Sequence[_Deciding]) -> None:
-        rows = Rows()
-        for each in together:
-            rows.extend(each.rows)
-
-        def written(error: Exception | None) -> None:
-            for each in together:
-                contained(self._written, each, error)
-            self._context.perform()
-            self._context.deliveries.run()
-
-        if rows:
-            self._context.journal.submit(rows, written)
-        else:
-            written(None)
 
     def _written(self, deciding: _Deciding, error: Exception | None) -> None:
         """A decision is durable, or could not be made so."""
@@ -282,7 +253,8 @@ class UnitDecisions:
             for unit in undone:
                 returned(self._core, unit, moment)
         if full is not None:
-            self._owed[branch] = branch.backout_rows()
+            owed = self._owed[branch] = self._resolutions.rows(branch.id)
+            owed.extend(branch.backout_rows())
 
     # What the store has no room for
 

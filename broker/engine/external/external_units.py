@@ -5,25 +5,38 @@ somebody who sees that database says what it has decided.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from broker.core.deliveries import in_doubt
+from broker.core.message.rows import Rows
 from broker.core.queues.unit import IN_DOUBT, PREPARED
 from broker.engine.calls.answers import fail
 from broker.engine.external.deciding import UnitDecisions
 from broker.engine.external.doubt_watch import DoubtWatch
 from broker.engine.external.doubts import DoubtWaits
 from broker.engine.external.preparing import Preparations
+from broker.engine.mistakes import contained
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from uuid import UUID
 
     from broker.core.prepared.branches import PreparedBranch
     from broker.engine.context import EngineContext
     from broker.engine.conversation import Conversation
     from broker.interface.port import Call
+
+
+class OwnRows(Protocol):
+    """One of those that are prepared, or decided, together."""
+
+    @property
+    def rows(self) -> Rows:
+        """What is to be written for it."""
+
+
+T = TypeVar("T", bound=OwnRows)
 
 
 class ExternalUnits:
@@ -84,6 +97,25 @@ class ExternalUnits:
             if branch is not None and branch.decider.database == database:
                 found.append(id.bytes)
         return found
+
+    def submit(self, together: Sequence[T], written: Callable[[T, Exception | None], None]) -> None:
+        """Submit the rows of those that are prepared, or decided, together. `written` is called for each when these are
+        durable, or could not be made so; at once where there are none.
+        """
+        rows = Rows()
+        for each in together:
+            rows.extend(each.rows)
+
+        def settled(error: Exception | None) -> None:
+            for each in together:
+                contained(written, each, error)
+            self._context.perform()
+            self._context.deliveries.run()
+
+        if rows:
+            self._context.journal.submit(rows, settled)
+        else:
+            settled(None)
 
     def leaving(self, conversation: Conversation, reason: int) -> None:
         """A connection ends: what it has prepared, and what was leased to it, is for others to decide."""

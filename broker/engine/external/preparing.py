@@ -10,7 +10,6 @@ from uuid import UUID
 
 from broker.core.deliveries import in_doubt
 from broker.core.message.generated.reports import unread
-from broker.core.message.rows import Rows
 from broker.core.prepared.branch_delivery import BranchDelivery
 from broker.core.prepared.branches import Decider, PreparedBranch
 from broker.core.queues.unit import Unit
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from broker.core.deliveries.delivery import Delivery
     from broker.core.deliveries.steps import Ending
+    from broker.core.message.rows import Rows
     from broker.engine.context import EngineContext
     from broker.engine.conversation import Conversation
     from broker.engine.external.external_units import ExternalUnits
@@ -160,6 +160,7 @@ class Preparations:
         """
         answers: dict[int, int] = {}
         batch: list[_Prepared] = []
+        written = partial(self._written, conversation, call)
         gathering = True
 
         def answered(place: int, answer: int) -> None:
@@ -171,7 +172,7 @@ class Preparations:
             if gathering:
                 batch.append(prepared)
             else:  # it had to wait
-                self._submit(conversation, call, [prepared])
+                self._external.submit([prepared], written)
 
         for place, item in enumerate(items):
             self._prepare_delivery(conversation, item, decider, frozen, partial(answered, place))
@@ -181,7 +182,7 @@ class Preparations:
         growing = [each for each in batch if each.rows.grows]
         for together in (growing, [each for each in batch if not each.rows.grows]):
             if together:
-                self._submit(conversation, call, together)
+                self._external.submit(together, written)
 
     def _prepare_delivery(
         self,
@@ -272,32 +273,16 @@ class Preparations:
         self._core.branches.own(branch, conversation.hconn)
         frozen(_Prepared(branch, branch.prepared_rows(step.rows), made.prepared, answered))
 
-    def _submit(self, conversation: Conversation, call: Call[list[int]], prepared: Sequence[_Prepared]) -> None:
-        rows = Rows()
-        for each in prepared:
-            rows.extend(each.rows)
-
-        def written(error: Exception | None) -> None:
-            if error is not None and not isinstance(error, StoreFullError):
-                fail_written(call, error, MQRC.BACKED_OUT)
-                return
-            for each in prepared:
-                try:
-                    self._written(conversation, each, error)
-                except Exception as wrong:
-                    mistake(wrong, "the preparation of a delivery")
-            self._context.perform()
-            self._context.deliveries.run()
-
-        if rows:
-            self._context.journal.submit(rows, written)
-        else:
-            written(None)
-
-    def _written(self, conversation: Conversation, prepared: _Prepared, full: StoreFullError | None) -> None:
+    def _written(
+        self, conversation: Conversation, call: Call[list[int]], prepared: _Prepared, error: Exception | None
+    ) -> None:
+        """A delivery is prepared, durably, or could not be."""
+        if error is not None and not isinstance(error, StoreFullError):
+            fail_written(call, error, MQRC.BACKED_OUT)
+            return
         branch, _, ending, answered = prepared
         (step,) = ending.steps
-        if full is None:
+        if error is None:
             ending.steps.remove(step)
             self._external.entered(branch, conversation)
             answered(0)
@@ -307,7 +292,7 @@ class Preparations:
         delivery = ending.delivery
         assert delivery is not None
         delivery.service.counts.running -= len(delivery.entries)
-        self._context.delivery_ends.written(ending, step, unheard, full, self._context.moment())
+        self._context.delivery_ends.written(ending, step, unheard, error, self._context.moment())
         answered(int(MQRC.BACKED_OUT))
 
 

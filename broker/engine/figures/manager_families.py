@@ -103,6 +103,11 @@ MANAGER: Final = Section(
             lambda m, now: in_doubt_figures(m.core, now)["in_doubt_oldest_seconds"],
         ),
         gauge(
+            "evermq_steps_bytes",
+            "Bytes of names and values of steps that handlers have finished, in memory with their messages.",
+            lambda m, _: m.core.deliveries.step_budget.bytes,
+        ),
+        gauge(
             "evermq_bodies_bytes",
             "Bytes of persistent bodies in memory.",
             lambda m, _: m.bodies.bytes,

@@ -166,6 +166,9 @@ class DayOfWork:
         await self.program.put1("WORK", b"bad")
         (self.kept["delivery"],) = await self.deliveries.take()
 
+    async def finish_a_step(self) -> None:
+        await self.deliveries.step(self.kept["delivery"], "charge", b"receipt")
+
     async def fail(self) -> None:
         failure = Failure("ValueError", CANARY_ERROR)
         await self.deliveries.settle([Settlement(self.kept["delivery"].id, Outcome.FAILED, failure, ran=0.25)])

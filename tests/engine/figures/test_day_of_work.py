@@ -249,6 +249,10 @@ DAY: Final[tuple[tuple[str, Samples], ...]] = (
         'handler_places{queue="WORK",handler=""}': 1,
         'handler_wait_seconds_count{queue="WORK",handler=""}': 1,
     }),
+    ("finish_a_step", {
+        'calls_total{verb="step"}': 1,
+        "steps_bytes": 13,
+    }),
     ("fail", {
         'calls_total{verb="settle_deliveries"}': 1,
         'queue_depth{queue="WORK"}': 1,
@@ -264,6 +268,7 @@ DAY: Final[tuple[tuple[str, Samples], ...]] = (
     ("fail_again", {
         'calls_total{verb="settle_deliveries"}': 1,
         'calls_total{verb="take_deliveries"}': 1,
+        "steps_bytes": -13,
         'queue_depth{queue="DEAD"}': 1,
         'queue_depth{queue="WORK"}': -1,
         'queue_available{queue="DEAD"}': 1,
