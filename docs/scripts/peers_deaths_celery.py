@@ -1,4 +1,8 @@
-"""The Celery application of `peers_deaths.py`, with what its documentation has for tasks that must not be lost."""
+"""The Celery application of `peers_deaths.py`, with what its documentation has for tasks that must not be lost.
+
+A worker pops a task from its list in Redis, and then notes that it has it. One that is killed between the two has lost
+it, whatever is set: nothing here draws a death there, but a worker may be there with its next task when it dies of one.
+"""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def test_each_order_is_there_once_where_all_is_one_transaction_or_keyed_by_hand_
         assert (killed, waiting) == (str(KILLS), "0")
         assert int(orders) >= 24
         assert (doubled == "0") is (way.name in EXACT)
-        if peer != "Celery":  # which takes a task from its list, and then notes that it has it
+        if peer != "Celery":  # whose worker pops a task, and then notes that it has it: it may die between the two
             assert lost == "0"
     assert postgres.sql("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'evermq_deaths%'", database=OWNER) == []
     if redis:
