@@ -113,4 +113,4 @@ async def test_d2_8_a_handler_whose_unit_has_a_shared_queue_fails_and_nothing_is
         async with members["QM1"].connect("judge") as judge, judge.open(f"{queue}.DEAD", ALL) as dead:
             letter = await dead.get()
         assert letter.properties["evermq.attempts"] == 2
-        assert SENTENCE in letter.properties["evermq.error"]
+        assert SENTENCE in str(letter.properties["evermq.error"])
