@@ -32,11 +32,15 @@ WHOLE: Final = 1
 NONE: Final = 0
 
 PARTS: Final = {
-    "tests/transactions/test_deaths_in_tests.py::test_d4_6_messages_are_handled_in_order_whatever_dies": NONE,
     "tests/transactions/test_demo.py::test_d8_1_and_in_postgresql_where_nothing_is_left_behind": 2,
     "tests/transactions/test_demo.py::test_d8_1_sixty_die_as_the_command_has_it": NONE,
     "tests/transactions/test_demo.py::test_d8_2_without_a_guard_the_account_is_not_exact": 4,
+    "tests/transactions/test_frozen.py": 4,
+    "tests/transactions/test_groups_and_periodic.py": 4,
+    "tests/transactions/test_killed_daemon.py": 2,
     "tests/transactions/test_page.py": 2,
+    "tests/transactions/test_postgresql_away.py": 4,
+    "tests/transactions/test_routes.py": 2,
     "tests/cli/test_bench.py": 3,
     "tests/cli/test_daemon.py": 3,
     "tests/cli/test_demo.py": 4,

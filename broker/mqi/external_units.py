@@ -23,6 +23,11 @@ ID_BYTES: Final = 16
 NAME_BYTES: Final = 100
 """The longest name of a database, for people, in UTF-8; what is longer is cut."""
 
+SHARED_UNIT: Final = (
+    "a shared queue is in this unit of work: the database of the queue-sharing group decides it, and no other"
+)
+"""Why a unit is refused with OPTION_NOT_VALID_FOR_TYPE (2045)."""
+
 UNITS_MAX: Final = 500
 """The most units that one call is about, and that one answer names."""
 

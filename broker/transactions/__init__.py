@@ -22,6 +22,7 @@ from broker.databases.database import database_of as database_of
 from broker.databases.errors import CommitRefusedError as CommitRefusedError
 from broker.databases.errors import DatabaseAwayError as DatabaseAwayError
 from broker.databases.errors import OutcomeUnknownError as OutcomeUnknownError
+from broker.mqi.external_units import SHARED_UNIT as SHARED_UNIT
 from broker.mqi.external_units import Decision as Decision
 from broker.mqi.external_units import PreparedDelivery as PreparedDelivery
 from broker.transactions.asking import pending as pending

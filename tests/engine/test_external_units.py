@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from broker.core.prepared import resolutions
-from broker.mqi import MQGMO, MQOO, MQPMO, MQRC
+from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRC, MessageDescriptor
 from broker.mqi.delivery_fields import Failure, Outcome, Settlement
 from broker.mqi.external_units import Decision, digits_of
 from broker.storage.store import StoreFullError
@@ -127,7 +127,7 @@ async def test_what_is_got_and_nonpersistent_is_in_a_unit_too_and_writes_nothing
         assert await commit(program, OTHER) == DONE
 
 
-async def test_d2_5_delayed_keyed_and_grouped_puts_and_a_cancel_take_effect_at_the_decision(desk: UnitsDesk) -> None:
+async def test_d2_5_delayed_and_keyed_puts_and_a_cancel_take_effect_at_the_decision(desk: UnitsDesk) -> None:
     """Transactions rule 2.7; after a restart too."""
     async with desk.connect() as program:
         cancelled = await program.put1("Q", b"later", delay=600, key=b"old")
@@ -149,6 +149,33 @@ async def test_d2_5_delayed_keyed_and_grouped_puts_and_a_cancel_take_effect_at_t
         await desk.clock.advance(30)
         await desk.clock.advance(30)
         assert len(desk.queue("Q").shelf.delayed) == 0
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_d2_5_a_group_takes_effect_whole_at_the_decision(desk: UnitsDesk, committed: bool) -> None:
+    """Transactions rule 2.7; after a restart too."""
+    whole = MQGMO.NO_SYNCPOINT | MQGMO.ALL_MSGS_AVAILABLE | MQGMO.LOGICAL_ORDER
+    async with desk.connect() as program:
+        async with program.open("Q", MQOO.OUTPUT) as queue:
+            for number in range(1, 4):
+                md = MessageDescriptor(msg_flags=MQMF.LAST_MSG_IN_GROUP if number == 3 else MQMF.MSG_IN_GROUP)
+                await queue.put(str(number), md, MQPMO.SYNCPOINT | MQPMO.LOGICAL_ORDER)
+        await program.prepare(UNIT, DATABASE, "orders")
+    await desk.restart()
+    async with desk.connect() as program, program.open("Q", MQOO.INPUT_SHARED) as queue:
+        assert await reason_of(queue.get(options=whole)) == MQRC.NO_MSG_AVAILABLE
+        waiting = asyncio.create_task(queue.get(options=whole, wait=1e6))
+        await program.in_doubt(DATABASE, [])
+        assert await (commit if committed else back_out)(program) == DONE
+        if committed:
+            first = await waiting
+            rest = [await queue.get(options=whole) for _ in range(2)]
+            assert [each.data for each in (first, *rest)] == [b"1", b"2", b"3"]
+            assert [each.md.msg_seq_number for each in (first, *rest)] == [1, 2, 3]
+        else:
+            waiting.cancel()
+            await asyncio.wait((waiting,))
+        assert desk.queue("Q").depth == 0
 
 
 async def test_d2_8_a_shared_queue_in_the_unit_is_refused_with_a_sentence(desk: UnitsDesk) -> None:

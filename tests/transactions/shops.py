@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.databases.calls import driven
 from broker.mqi import MQGMO, MQOO, MQRC, MQError
+from tests.databases.ways import PsycopgWay, SqlitePath
 from tests.handlers.apps import Shop
 from triggers import Attempt
 
@@ -36,11 +37,12 @@ class OrderShop(Shop):
         self.books = way
         self.database: Database = way.database(**{"pool_wait": 5.0, **options})
         self.lines: list[Any] = []
-        self.connection_type = getattr(importlib.import_module(way.needs), "Connection")  # noqa: B009
+        driver = {"psycopg_pool": "psycopg"}.get(way.needs, way.needs)
+        self.connection_type = getattr(importlib.import_module(driver), "Connection")  # noqa: B009
 
     @property
     def threaded(self) -> bool:
-        return self.books.needs == "sqlite3"
+        return isinstance(self.books, SqlitePath | PsycopgWay)
 
     async def __aenter__(self) -> OrderShop:
         await super().__aenter__()

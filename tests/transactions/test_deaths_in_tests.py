@@ -6,18 +6,16 @@ import asyncio
 import sqlite3
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiosqlite
 import pytest
 
 from broker import Database
+from broker.databases.opened import OpenDatabase
 from triggers import App, BatchError, Retry
-from triggers.testing.app_test import STEPS
+from triggers.testing.app_test import STEPS, AppTest
 from triggers.testing.stuck import NoProgressError
-
-if TYPE_CHECKING:
-    from triggers.testing import AppTest
 
 MEMORY = ":memory:"
 BEFORE_PREPARE = ("begin", "work", "mark")
@@ -210,6 +208,45 @@ async def test_d1_3_a_worker_that_wakes_up_when_another_has_the_message_is_refus
         await t.idle(delayed=True)
         await works.check(t, [1])
         assert works.attempts == [1, 1]
+
+
+@both_kinds
+async def test_d4_10_a_worker_is_started_when_what_the_dead_one_has_left_is_decided(
+    threaded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it is a question of time how much it has handled when the test says where it dies itself."""
+    works = Works(threaded=threaded, retry=Retry(3, backoff=1), concurrency=1)
+    probe, probed = OpenDatabase.probe, list[tuple[int, int]]()
+
+    async def slow(self: OpenDatabase, unit: bytes, q_mgr: str) -> bool | None:
+        before = len(works.attempts)
+        for _ in range(2000):
+            await asyncio.sleep(0)
+        outcome = await probe(self, unit, q_mgr)
+        probed.append((before, len(works.attempts)))
+        return outcome
+
+    monkeypatch.setattr(OpenDatabase, "probe", slow)
+    async with works.test() as t:
+        works.prepare(t)
+        for order in range(20):
+            await t.put("ORDERS", Order(order))
+        await t.kill_worker(after="prepare")
+        assert probed
+        assert {before for before, _ in probed} == {after for _, after in probed}
+        assert len(await t.messages("INVOICES")) < 20
+        await t.kill_worker(after="commit")
+        await t.idle(delayed=True)
+        await works.check(t, list(range(20)))
+
+
+@both_kinds
+async def test_where_nothing_is_left_that_could_come_to_a_step_the_error_says_so(threaded: bool) -> None:
+    works = Works(threaded=threaded)
+    with pytest.raises(NoProgressError, match="no handler runs"):
+        async with AppTest(works.app, patience=0.05, databases={works.database: MEMORY}) as t:
+            works.prepare(t)
+            await t.kill_worker(after="prepare")
 
 
 async def test_a_step_that_no_transaction_has_is_refused() -> None:

@@ -52,7 +52,8 @@ _LEFT_OUT: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 TAKES: Final = f"""a handler takes, by annotation:
     its body ({FORMS}),
-    list[T] with batch=N, Group[T], any of Message, Connection, SyncConnection, Attempt, Tick, TriggerMessage, App"""
+    list[T] with batch=N, Group[T], any of Message, Connection, SyncConnection, Attempt, Tick, TriggerMessage, App,
+    with database= the type of its connection or session"""
 
 
 def _connection(delivery: HandledDelivery) -> Connection | SyncConnection:

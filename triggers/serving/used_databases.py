@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 
 
 class UsedDatabases:
-    """The databases that a session uses. A test sets what stands in for them, and what is called behind each step."""
+    """The databases that a session uses. A test sets what stands in for them, what is called behind each step, and what
+    is awaited when they are open and nothing is served yet.
+    """
 
     def __init__(self, session: AppSession) -> None:
         self.stand_ins: StandIns | None = None
         self.reached_step: Callable[[TransactionStep], Awaitable[None]] | None = None
+        self.when_open: Callable[[], Awaitable[None]] | None = None
         self._session = session
         self._opened: SessionDatabases | None = None
 
@@ -54,6 +57,8 @@ class UsedDatabases:
         if databases:
             await self.opened.open_all(databases)
             self._session.handlers = [self._completed(handler) for handler in self._session.handlers]
+            if self.when_open is not None:
+                await self.when_open()
 
     def _completed(self, handler: Handler) -> Handler:
         return handler if handler.database is None else self.opened.completed(handler, handler.database)

@@ -339,13 +339,11 @@ class AppTest:
         self._bound = bound.set({**bound.get({}), self.app: self._client.session})
 
     async def _start_worker(self) -> None:
-        """Start a worker, and let it look for what the one before has left."""
+        """Start a worker. What the one before has left is decided before it handles anything."""
+        if self.app.databases:
+            await self._client.rest()
         self._worker = AppProgram(self.app, self._harness, self._log, self._stand_ins, handlers=True)
         await self._worker.begun()
-        await settle(QUIET_TURNS)
-        while self._resolving():
-            await asyncio.sleep(_POLL)
-            await settle(QUIET_TURNS)
 
     async def _stop_programs(self, *, kill: bool = False) -> None:
         await (self._worker.die() if kill else self._worker.stop())

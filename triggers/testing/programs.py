@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from broker.mqi import MQError
 from broker.testing import settle
 from triggers.serving.session import AppSession
+from triggers.testing.harness import QUIET_TURNS
 
 if TYPE_CHECKING:
     from broker.transactions import TransactionStep
@@ -38,6 +39,7 @@ class AppProgram:
         session.log = log
         session.databases.stand_ins = stand_ins
         session.databases.reached_step = self._reached if app.databases else None
+        session.databases.when_open = self.rest
         self._clock = harness.clock
         self._serving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._over = asyncio.Event()
@@ -62,6 +64,15 @@ class AppProgram:
     def resolves(self) -> bool:
         """True if it asks a database, or tells the queue manager what one has said."""
         return self.session.databases.busy
+
+    async def rest(self) -> None:
+        """Return when it resolves nothing. Before it serves that makes tests the same on machines fast and slow: what
+        another has left is decided, and old markers are deleted, before it handles anything.
+        """
+        await settle(QUIET_TURNS)
+        while self.resolves:
+            await asyncio.sleep(_POLL)
+            await settle(QUIET_TURNS)
 
     def stop_behind(self, step: str) -> asyncio.Event:
         """Stand still behind the next such step of a transaction. Returns the event that it does."""

@@ -40,10 +40,9 @@ def where_they_wait(runs: Iterable[Run]) -> list[str]:
 
 def no_progress(runs: Iterable[Run], seconds: float) -> NoProgressError:
     """The error of a test whose handlers come to no end."""
-    lines = "\n".join(f"  {line}" for line in where_they_wait(runs))
-    return NoProgressError(
-        f"nothing has gone on for {seconds:g} seconds; `advance` lets time pass. These handlers run:\n{lines}"
-    )
+    lines = "".join(f"\n  {line}" for line in where_they_wait(runs))
+    running = f"These handlers run:{lines}" if lines else "Of the worker no handler runs"
+    return NoProgressError(f"nothing has gone on for {seconds:g} seconds; `advance` lets time pass. {running}")
 
 
 def _state(run: Run) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from broker.mqi import MQRC, Became, MQError, Outcome, Settled, Settlement
 from broker.transactions import (
+    SHARED_UNIT,
     CommitRefusedError,
     DatabaseAwayError,
     Decision,
@@ -272,7 +273,8 @@ class TransactionRun(Run):
         assert self.decided is not None
         reason = await self._database.prepare(PreparedDelivery(self.unit, self.decided))
         if reason:
-            raise MQError(reason, f"the unit of work of this delivery of {self.server.handler.q_name} is not prepared")
+            why = SHARED_UNIT if reason == MQRC.OPTION_NOT_VALID_FOR_TYPE else "it is not prepared"
+            raise MQError(reason, f"the unit of work of this delivery of {self.server.handler.q_name}: {why}")
 
     async def ask(self) -> bool | None:
         """Ask for the outcome of a COMMIT that was not answered."""

@@ -19,6 +19,7 @@ from broker.engine.handlers.delivery_ends import unheard
 from broker.engine.mistakes import mistake
 from broker.mqi.delivery_fields import Failure, Outcome
 from broker.mqi.errors import MQError
+from broker.mqi.external_units import SHARED_UNIT
 from broker.mqi.reasons import MQRC
 from broker.storage.store import DataDamagedError, StoreFullError
 
@@ -297,10 +298,7 @@ class Preparations:
 
 
 def _shared() -> MQError:
-    return MQError(
-        MQRC.OPTION_NOT_VALID_FOR_TYPE,
-        "a shared queue is in this unit of work: the database of the queue-sharing group decides it, and no other",
-    )
+    return MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, SHARED_UNIT)
 
 
 def _refuse_shared(call: Call[int], _: Exception | None) -> None:
