@@ -13,7 +13,8 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from broker.databases.errors import ProgramDatabaseError
-from broker.mqi.external_units import Decision
+from broker.mqi.errors import MQError
+from broker.mqi.external_units import Decided, Decision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,17 +88,21 @@ class Resolver:
 
     async def _resolve(self, unit: bytes) -> None:
         """Ask the database for a unit's outcome until it tells, and decide it so."""
-        known = self._decisions.kept.get(unit)
-        if known is None:
-            outcome = await self._outcome(unit)
-            known = Decision(unit, outcome)
-            logger.info(
-                "a unit was left in doubt, and is decided as its database says: unit=%s database=%s committed=%s",
-                uuid.UUID(bytes=unit), self._opened.label, outcome, extra={"event": "unit_resolved"},
-            )  # fmt: skip
-        await self._decisions.send(self._connection, known)
+        if (known := self._decisions.kept.get(unit)) is not None:
+            await self._decisions.send(self._connection, known)
+        elif (outcome := await self._outcome(unit)) is not None:
+            answer = await self._decisions.send(self._connection, Decision(unit, outcome))
+            if answer == Decided.DONE:
+                logger.info(
+                    "a unit was left in doubt, and is decided as its database says: unit=%s database=%s committed=%s",
+                    uuid.UUID(bytes=unit), self._opened.label, outcome, extra={"event": "unit_resolved"},
+                )  # fmt: skip
 
-    async def _outcome(self, unit: bytes) -> bool:
+    async def _outcome(self, unit: bytes) -> bool | None:
+        """Return the outcome that the database has; None if somebody else has decided the unit meanwhile. The queue
+        manager is asked for that before each further question: the marker of a decided unit goes, and a unit without
+        one is aborted.
+        """
         pause = AGAIN_MIN
         while True:
             self.asks += 1
@@ -115,6 +120,15 @@ class Resolver:
                 self.asks -= 1
             await self._clock.sleep(pause)
             pause = min(2 * pause, AGAIN_MAX)
+            if not await self._is_in_doubt(unit):
+                return None
+
+    async def _is_in_doubt(self, unit: bytes) -> bool:
+        """True if the queue manager says so; where the connection has ended, the units are another resolver's."""
+        try:
+            return bool(await self._connection.in_doubt(self._opened.id, [unit]))
+        except MQError:
+            return False
 
     def _resolved(self, task: asyncio.Task[None]) -> None:
         self._asking.discard(task)

@@ -86,11 +86,3 @@ def test_what_is_backed_out_goes_back_to_its_place_in_the_middle_of_a_full_chunk
     for key in range(1, 2 * LOAD, 2):
         held.add(key)
     compare(held, sorted([*keys, *range(1, 2 * LOAD, 2)]), LOAD)
-
-
-def test_keys_may_be_pairs() -> None:
-    held: SortedKeys[tuple[float, int]] = SortedKeys()
-    for key in [(2.0, 1), (1.0, 9), (1.0, 3)]:
-        held.add(key)
-    assert list(held) == [(1.0, 3), (1.0, 9), (2.0, 1)]
-    assert list(held.after((1.0, 3))) == [(1.0, 9), (2.0, 1)]

@@ -13,7 +13,7 @@ from broker import MQError, QueueManager
 from broker.core.calls.puts import sending
 from broker.core.deliveries.history import RecordPlace
 from broker.mqi import MQGMO, MQMF, MQMO, MQOO, MQPMO, MQRC, GetMessageOptions, MessageDescriptor
-from broker.mqi.delivery_fields import Became, Outcome, Returned, Settled, Settlement
+from broker.mqi.delivery_fields import NOT_RETURNED, Became, Outcome, Returned, Settled, Settlement
 from broker.mqi.history import HistoryRecord, history_q_name, read_record
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore, VirtualClock
@@ -476,7 +476,8 @@ async def test_d6_1_a_record_that_needs_no_check_is_as_one_that_is_checked(
     more: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The twin of a fast path: what is put, lost and counted, with it and without."""
-    seen, checked = [], []
+    seen: list[Any] = []
+    checked: list[Any] = []
     join = sending.join
 
     def checking(*given: Any, **named: Any) -> None:
@@ -528,13 +529,13 @@ async def test_d6_4_a_record_costs_few_calls() -> None:
     """Of the queue manager, from the settlement to its answer; over the best of some, since others work meanwhile."""
     calls = []
     async with desk(HISTORY) as d:
-        for terms, value in ((TERMS, {}), (KEPT, {"value": Returned(b'{"price":40}')})):
+        for terms, value in ((TERMS, NOT_RETURNED), (KEPT, Returned(b'{"price":40}'))):
             best = 10_000
             for _ in range(5):
                 await d.put("order")
                 async with d.worker(terms) as worker:
                     (taken,) = await worker.take()
-                    settlement = Settlement(taken.id, Outcome.DONE.value, ran=2.0, **value)
+                    settlement = Settlement(taken.id, Outcome.DONE.value, ran=2.0, value=value)
                     with counted() as made:
                         await worker.settle([settlement])
                 best = min(best, made[0])

@@ -1,4 +1,4 @@
-"""Message groups, order by a key, and periodic work, with a database: of both kinds of driver (transactions rule 8.5)."""
+"""Message groups, order by a key, and periodic work, of handlers with a database (transactions rule 8.5)."""
 
 from __future__ import annotations
 

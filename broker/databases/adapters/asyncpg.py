@@ -67,8 +67,10 @@ class AsyncpgAdapter:
             await self._has_begun(connection)
             return [tuple(row) for row in await connection.fetch(numbered(sql), *values)]
         text = with_literals(sql, values)  # without arguments: one round trip for all statements
-        if not await self._has_begun(connection, text):
-            await connection.execute(text)
+        if sql.startswith("SAVEPOINT") and await self._has_begun(connection, text):
+            return []
+        await self._has_begun(connection)
+        await connection.execute(text)
         return []
 
     async def commit(self, connection: Any) -> None:
