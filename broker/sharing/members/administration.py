@@ -133,6 +133,8 @@ class Administration:
     async def _session(self) -> AsyncIterator[DatabaseSession]:
         try:
             session = await Database(self._group, ADMINISTRATOR).session("administration")
+        except UnsuitableError as error:
+            raise GroupError(str(error)) from error
         except (asyncpg.PostgresError, TimeoutError, *LOST) as error:
             raise GroupError(f"the database of {self._group.name} cannot be reached: {error}") from error
         try:
