@@ -32,6 +32,9 @@ class GroupMembership(Protocol):
     @property
     def in_group(self) -> bool: ...
 
+    @property
+    def waits_for(self) -> str: ...
+
 
 class Checked(Protocol):
     """A queue manager, as its checks look at it."""
@@ -94,4 +97,6 @@ def _ending(manager: Checked) -> str:
 
 def _away(manager: Checked) -> str:
     sharing = manager.sharing
-    return "" if sharing is None or sharing.in_group else f"{manager.name} has no lease in its queue-sharing group"
+    if sharing is None or sharing.in_group:
+        return ""
+    return f"{manager.name} has no lease in its queue-sharing group: {sharing.waits_for}"

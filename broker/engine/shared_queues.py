@@ -321,6 +321,10 @@ class SharedQueues(Protocol):
     def in_group(self) -> bool:
         """True while a life of the member in the group goes on: else what is shared cannot be used now."""
 
+    @property
+    def waits_for(self) -> str:
+        """What keeps it from the group, in words; "" while it is there."""
+
     async def start(self) -> None:
         """Join the group: after the core is loaded, before any connection. Ends what the last life of this member left
         (queue-sharing 7.5), and loads the shared definitions. Raises what keeps the queue manager from starting.

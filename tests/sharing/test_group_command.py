@@ -114,7 +114,8 @@ def test_a_daemon_warns_of_a_password_in_its_configuration_and_shows_it_nowhere(
     else:
         monkeypatch.delenv("EVERMQ_QUEUE_SHARING_GROUP_DSN", raising=False)
     line = "" if by_variable else f'dsn = "{dsn}"\n'
-    (tmp_path / "broker.toml").write_text(f'[queue_sharing_group]\nname = "GRP1"\n{line}', "utf-8")
+    ends = '[queue_manager]\ndefaults = "mq"\n'  # which ends where it cannot join
+    (tmp_path / "broker.toml").write_text(f'{ends}[queue_sharing_group]\nname = "GRP1"\n{line}', "utf-8")
     command = [sys.executable, "-m", "broker", "run", "--config", "broker.toml"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 20

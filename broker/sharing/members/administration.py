@@ -104,7 +104,9 @@ class Administration:
                 f"{member} has a lease for {lease:.1f} s: it lives, or has failed just now. Stop it, or wait that long"
             )
         config = Config()
-        own = replace(config.queue_manager, name=ADMINISTRATOR, data=None)
+        own = replace(
+            config.queue_manager, name=ADMINISTRATOR, data=None, defaults="mq"
+        )  # which ends without its group
         async with QueueManager.open(replace(config, queue_manager=own), group=self._group):
             try:
                 async with asyncio.timeout(timeout):

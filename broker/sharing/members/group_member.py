@@ -108,6 +108,10 @@ class GroupMember:
     def in_group(self) -> bool:
         return self.membership.state == "joined"
 
+    @property
+    def waits_for(self) -> str:
+        return self.membership.waits_for
+
     def shared(self, q_name: str) -> SharedQueue | None:
         """The shared queue of this name, if there is one."""
         return self.core.objects.shared_queues.get(q_name)
