@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.postgres
 
-OLD = 5
+OLD = 200
+_PASS = "DO $$ BEGIN FOR n IN 1..{} LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$"
 
 
 @pytest.fixture
@@ -31,18 +32,19 @@ async def watch(group: GroupDatabase, soon_old: None) -> AsyncIterator[SnapshotW
         yield SnapshotWatch(members.member("QM1").database)
 
 
-async def pass_(group: GroupDatabase, transactions: int = OLD) -> None:
+async def pass_(group: GroupDatabase, transactions: int = 2 * OLD) -> None:
     """Let so many transactions come and go."""
-    for _ in range(transactions):
-        await group.rows("SELECT pg_current_xact_id()")
+    await group.rows(_PASS.format(transactions))
 
 
+@pytest.mark.parametrize("begun", ["BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1", "BEGIN; CREATE TEMP TABLE t ()"])
 async def test_a_transaction_that_stays_open_is_told_with_whose_it_is_until_it_ends(
-    group: GroupDatabase, watch: SnapshotWatch, caplog: pytest.LogCaptureFixture
+    group: GroupDatabase, watch: SnapshotWatch, caplog: pytest.LogCaptureFixture, begun: str
 ) -> None:
+    """It has read, or written: until it ends, what others delete stays."""
     caplog.set_level("INFO", "broker.sharing.members.snapshots")
     forgotten = await group.session(application_name="a report")
-    await forgotten.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
+    await forgotten.execute(begun)
     await watch.look()
     assert caplog.messages == []
     await pass_(group)
@@ -52,7 +54,7 @@ async def test_a_transaction_that_stays_open_is_told_with_whose_it_is_until_it_e
     assert told.levelname == "WARNING"
     assert told.getMessage().startswith("old snapshot transactions=")
     assert f"session pid={forgotten.get_server_pid()} user={OWNER} application=a report" in told.getMessage()
-    await pass_(group, 2 * watch.reported)
+    await pass_(group, 3 * watch.reported)
     await watch.look()
     assert len(caplog.records) == 2  # it has doubled
     await forgotten.close()
@@ -83,11 +85,13 @@ async def test_a_prepared_transaction_is_told_of(soon_old: None, caplog: pytest.
     with Postgres(max_prepared_transactions="2") as server:
         async with GroupDatabase(server) as group, Members(group) as members:
             session = await group.session()
-            await session.execute("CREATE TABLE elsewhere (); BEGIN; DROP TABLE elsewhere; PREPARE TRANSACTION 'lost'")
+            await session.execute("BEGIN")
+            await session.execute("CREATE TABLE elsewhere ()")
+            await session.execute("PREPARE TRANSACTION 'lost'")
             await pass_(group)
             await SnapshotWatch(members.member("QM1").database).look()
             assert "prepared transaction gid=lost user=evermq" in caplog.text
-            await session.execute("ROLLBACK PREPARED 'lost'; DROP TABLE elsewhere")
+            await session.execute("ROLLBACK PREPARED 'lost'")
             await session.close()
 
 
@@ -99,5 +103,5 @@ async def test_a_member_looks_for_as_long_as_it_lives(
     await forgotten.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
     async with Members(group):
         while "old snapshot" not in caplog.text:
-            await pass_(group, 1)
+            await pass_(group)
     await forgotten.close()

@@ -144,8 +144,8 @@ async def test_s8_1_a_pause_of_the_database_ends_no_new_queue_manager_and_shared
         await queue.put(b"1", PERSISTENT)
         group.server.freeze()
         try:
-            assert await reason_of(queue.put(b"meanwhile")) == MQRC.CF_NOT_AVAILABLE
             await until(lambda: _true(not manager.sharing or not manager.sharing.in_group))
+            assert await reason_of(queue.put(b"meanwhile")) == MQRC.CF_NOT_AVAILABLE
             assert await reason_of(queue.get()) == MQRC.CF_NOT_AVAILABLE
             await own.put(b"private")
             assert (await own.get()).data == b"private"

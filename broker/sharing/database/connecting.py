@@ -20,6 +20,7 @@ from broker.sharing.database.sessions import CONNECT_SECONDS, DatabaseSession
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from broker.sharing.database.database import GroupAddress
 
@@ -55,7 +56,7 @@ class Connector:
     async def _connected(self, name: str) -> DatabaseSession:
         file = self._group.dsn_password_file
         try:
-            password = None if file is None else await anyio.to_thread.run_sync(read_secret, file)
+            password = None if file is None else await anyio.to_thread.run_sync(_secret_of, file)
             session = await asyncpg.connect(
                 self._group.dsn,
                 password=None if password is None else password.decode("utf-8", "surrogateescape"),
@@ -65,8 +66,6 @@ class Connector:
             )
         except (asyncpg.InterfaceError, OSError):  # some of both are a ValueError
             raise
-        except SecretFileError as error:
-            raise ClientConfigurationError(f"dsn_password_file: {error}") from None
         except ValueError:  # whose text may have a part of a password
             raise ClientConfigurationError(_UNREADABLE) from None
         assert isinstance(session, DatabaseSession)
@@ -79,6 +78,13 @@ class Connector:
                 extra={"event": "database_without_tls", "peer": peer},
             )
         return session
+
+
+def _secret_of(file: Path) -> bytes:
+    try:
+        return read_secret(file)
+    except (SecretFileError, OSError) as error:
+        raise ClientConfigurationError(f"dsn_password_file: {error}") from None
 
 
 def _setting(settings: Mapping[str, str]) -> str:

@@ -135,7 +135,11 @@ class Database:
         if purpose != "calls":
             return session
         session.add_log_listener(session.heard)
-        risen, session.crashes = await session.fetchrow("SELECT risen, crashes FROM rise()")
+        try:
+            risen, session.crashes = await session.fetchrow("SELECT risen, crashes FROM rise()")
+        except BaseException:
+            session.terminate()
+            raise
         if risen:
             logger.warning(
                 "the database has crashed: nonpersistent messages are gone, depths were counted again",

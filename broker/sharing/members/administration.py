@@ -35,7 +35,8 @@ SELECT queue, member, epoch, state, unit::text, count(*) AS messages FROM messag
     GROUP BY queue, member, epoch, state, unit ORDER BY queue, state, unit
 """
 _OLDEST: Final = """
-SELECT max(age(backend_xmin)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+SELECT max(greatest(age(backend_xid), age(backend_xmin))) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
 _LOOK_SECONDS: Final = 0.2
 

@@ -26,17 +26,19 @@ OLD_TRANSACTIONS: Final = 100_000
 
 _OLDEST: Final = """
 SELECT age, whose FROM (
-    SELECT age(backend_xmin), format('session pid=%s user=%s application=%s state=%s since=%s', pid, usename,
-                                     application_name, state, to_char(xact_start, 'YYYY-MM-DD HH24:MI:SS TZ'))
-        FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND datname = current_database()
+    SELECT greatest(age(backend_xid), age(backend_xmin)), xact_start,
+           format('session pid=%s user=%s application=%s state=%s since=%s', pid, usename, application_name, state,
+                  to_char(xact_start, 'YYYY-MM-DD HH24:MI:SS TZ'))
+        FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
     UNION ALL
-    SELECT age(transaction), format('prepared transaction gid=%s user=%s', gid, owner)
+    SELECT age(transaction), prepared, format('prepared transaction gid=%s user=%s', gid, owner)
         FROM pg_prepared_xacts WHERE database = current_database()
     UNION ALL
-    SELECT age(xmin), format('replication slot name=%s', slot_name) FROM pg_replication_slots WHERE xmin IS NOT NULL
-) AS snapshot (age, whose)
+    SELECT age(xmin), '-infinity', format('replication slot name=%s', slot_name)
+        FROM pg_replication_slots WHERE xmin IS NOT NULL
+) AS snapshot (age, since, whose)
 WHERE (SELECT min(name) FROM member WHERE state = 'ACTIVE' AND lease_until > clock_timestamp()) = $1
-ORDER BY age DESC LIMIT 1
+ORDER BY age DESC NULLS LAST, since LIMIT 1
 """
 """Nothing is found by a member that is not the first of those that live: one looks for all."""
 
@@ -61,7 +63,7 @@ class SnapshotWatch:
         """Tell of the oldest snapshot if it is old, and again when its age has doubled. Raises CF_NOT_AVAILABLE."""
         async with self._database.look() as session:
             found = await session.fetchrow(_OLDEST, self._database.member)
-        age = 0 if found is None else found["age"]
+        age = 0 if found is None else found["age"] or 0
         if age < OLD_TRANSACTIONS:
             if self.reported:
                 logger.info("no old snapshot any more transactions=%d", age)
