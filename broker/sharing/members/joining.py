@@ -11,24 +11,22 @@ from __future__ import annotations
 import os
 import socket
 from typing import TYPE_CHECKING, Final
-from uuid import NAMESPACE_OID, UUID, uuid5
 
 import anyio
 import asyncpg
 
 from broker.clock import boottime
-from broker.core.manager import INSTANCE
 from broker.sharing.database.schema import check_database, ensure
 from broker.sharing.members.takeover import LOCK_TIMEOUT, end_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+    from uuid import UUID
 
+    from broker.sharing.database.database import Database
     from broker.sharing.database.sessions import DatabaseSession
-    from broker.sharing.members.group_member import GroupMember
     from broker.sharing.members.lease import MemberLease
-    from broker.sharing.members.lease_times import LeaseTimes
 
 _JOIN: Final = "SELECT * FROM join_group($1, $2, $3, $4, $5)"
 _RECOVERER: Final = (
@@ -56,15 +54,17 @@ class HeldError(Exception):
 
 
 class Joining:
-    """The beginnings of one member's lives. `awaits` is told of a peer that a beginning waits for."""
+    """The beginnings of one member's lives. `instance` is that of its data; `awaits` is told of a peer that a beginning
+    waits for.
+    """
 
     def __init__(
-        self, member: GroupMember, times: LeaseTimes, lease: MemberLease, awaits: Callable[[str], None]
+        self, database: Database, lease: MemberLease, instance: Callable[[], UUID], awaits: Callable[[str], None]
     ) -> None:
-        self._member = member
-        self._database = member.database
-        self._times = times
+        self._database = database
         self._lease = lease
+        self._times = lease.times
+        self._instance = instance
         self._awaits = awaits
 
     async def begin(self) -> int:
@@ -111,11 +111,6 @@ class Joining:
         """The peer that recovers the member now, if one does."""
         recoverer: str | None = await session.fetchval(_RECOVERER, self._database.member)
         return recoverer
-
-    def _instance(self) -> UUID:
-        """Of the data of this queue manager."""
-        attributes = self._member.core.objects.definition.attributes
-        return uuid5(NAMESPACE_OID, f"{attributes.get('QMID')} {attributes.get(INSTANCE, '')}")
 
 
 def _address() -> str:

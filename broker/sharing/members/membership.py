@@ -13,12 +13,14 @@ from __future__ import annotations
 import logging
 import ssl
 from typing import TYPE_CHECKING, Final
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 import anyio
 import asyncpg
 from asyncpg.exceptions import ClientConfigurationError
 
 from broker.config import DURABLE
+from broker.core.manager import INSTANCE
 from broker.core.names.sharing_group import SharingGroup
 from broker.engine.figures.sources import GroupFigures
 from broker.engine.shared_queues import GroupError
@@ -68,7 +70,7 @@ class Membership:
         self.times = LeaseTimes(member.group.lease)
         self.lease = MemberLease(member.database, self.times)
         self.takeover = Takeover(member.database, self.times, self._recovered)
-        self.joining = Joining(member, self.times, self.lease, self._await_recovery)
+        self.joining = Joining(member.database, self.lease, self._instance, self._await_recovery)
         self.state = "away"
         self.waits_for = "the queue manager starts"
         """What keeps the member from its group, in words; "" while it is there."""
@@ -223,6 +225,11 @@ class Membership:
             epoch,
             extra={"event": "group_connected"},
         )
+
+    def _instance(self) -> UUID:
+        """Of the data of this queue manager."""
+        attributes = self._member.core.objects.definition.attributes
+        return uuid5(NAMESPACE_OID, f"{attributes.get('QMID')} {attributes.get(INSTANCE, '')}")
 
     async def _recover(self, claimed: int) -> None:
         """End what lives of this member before the epoch `claimed` have left."""
