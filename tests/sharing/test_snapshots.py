@@ -57,6 +57,7 @@ async def test_a_transaction_that_stays_open_is_told_with_whose_it_is_until_it_e
     await pass_(group, 3 * watch.reported)
     await watch.look()
     assert len(caplog.records) == 2  # it has doubled
+    await forgotten.execute("ROLLBACK")
     await forgotten.close()
     await watch.look()
     await watch.look()
