@@ -51,8 +51,9 @@ class QueueManagerConfig:
         default=DURABLE,
         metadata=about(
             Choice(DEFAULTS),
-            "Default objects of a new queue manager. durable: a queue keeps its messages over a restart "
-            "(DEFPSIST(YES)); mq: as IBM MQ has it (DEFPSIST(NO)). An existing queue manager keeps its own.",
+            "Defaults of a new queue manager. durable: a queue keeps its messages over a restart (DEFPSIST(YES)), and "
+            "a member that has lost its queue-sharing group goes on (CFCONLOS(TOLERATE)); mq: as IBM MQ has it "
+            "(DEFPSIST(NO), CFCONLOS(TERMINATE)). An existing queue manager keeps its own.",
         ),
     )
     startup: tuple[Path, ...] = field(

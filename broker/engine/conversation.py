@@ -83,6 +83,7 @@ class Conversation(ClaimCalls, DeliveryCalls, ExplainCalls, SinkCalls, Port):
         self.tag_use: TagUse | None = None
         self.proof = None
         self.of_delivery = False
+        self.by_group = False  # the program has named the queue-sharing group: any member would do
         self.tell_expelled: Callable[[str], None] | None = None  # on the line that it is on
 
     @property

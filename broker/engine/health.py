@@ -30,7 +30,12 @@ class GroupMembership(Protocol):
     """What says if a queue manager is in its queue-sharing group now (`broker.engine.shared_queues`)."""
 
     @property
-    def in_group(self) -> bool: ...
+    def in_group(self) -> bool:
+        """True while a life of the member in the group goes on: else what is shared cannot be used now."""
+
+    @property
+    def waits_for(self) -> str:
+        """What keeps it from the group, in words; "" while it is there."""
 
 
 class Checked(Protocol):
@@ -94,4 +99,6 @@ def _ending(manager: Checked) -> str:
 
 def _away(manager: Checked) -> str:
     sharing = manager.sharing
-    return "" if sharing is None or sharing.in_group else f"{manager.name} has no lease in its queue-sharing group"
+    if sharing is None or sharing.in_group:
+        return ""
+    return f"{manager.name} has no lease in its queue-sharing group: {sharing.waits_for}"

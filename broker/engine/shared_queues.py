@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from broker.engine.health import GroupMembership
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
     from uuid import UUID
@@ -314,12 +316,8 @@ class SharedCommands(Protocol):
         """Carry out a command for the group, or for members of it, who judge its `user` if it has one; the replies."""
 
 
-class SharedQueues(Protocol):
+class SharedQueues(GroupMembership, Protocol):
     """A queue manager as a member of its group: its life there, the work that it does, and its parts."""
-
-    @property
-    def in_group(self) -> bool:
-        """True while a life of the member in the group goes on: else what is shared cannot be used now."""
 
     async def start(self) -> None:
         """Join the group: after the core is loaded, before any connection. Ends what the last life of this member left

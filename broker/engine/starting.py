@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from anyio import CancelScope
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from broker.core.names.definitions import Change
     from broker.storage.store import Store
 
+TOLERATE: Final = 1
+"""CFCONLOS of a queue manager that goes on without its queue-sharing group."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -37,6 +40,8 @@ async def load_core(store: Store, config: Config, clock: Clock, random_bits: Cal
     now = clock.time()
     kept = next((row for row in objects if row.kind == "QMGR"), None)
     definition = create("QMGR", name, _in_utc(now), QMID=f"{name}_{_in_utc(now):%Y-%m-%d_%H.%M.%S}")
+    if kept is None and config.queue_manager.defaults == DURABLE:
+        definition.attributes["CFCONLOS"] = TOLERATE
     if not high_water:  # nothing was ever made here: later it would change identifiers that are known already
         definition.attributes[INSTANCE] = random_bits(INSTANCE_BITS)
     core = Manager(definition, now, high_water)

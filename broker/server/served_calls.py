@@ -58,6 +58,7 @@ class ServedCalls:
         self._stopped: set[int] = set()  # PUT_MANYs of which a message was not put, until CANCEL
         self._disconnecting: set[int] = set()  # conversations whose DISCONNECT has no final frame yet: it ends them
         self._idle_ended: set[int] = set()  # conversations that were idle when the queue manager stopped
+        self._by_group: set[int] = set()  # conversations that are to begin with whichever member of a group
         self._connecting: set[int] = set()  # conversations whose DELIVERY_CONNECT has none yet: it begins them
         self._of_deliveries: dict[int, dict[int, set[int]]] = {}
         """Conversations of deliveries, by the conversation that has taken them and the deliveries' numbers."""
@@ -134,10 +135,13 @@ class ServedCalls:
             self._check_number(number)
             brought = verbs.BY_VERB[verb].arguments(frame)
             self._check_conversation(conversation)
-            self._manager.check_named(brought.pop("q_mgr_name"))
+            name = brought.pop("q_mgr_name")
+            self._manager.check_named(name)
         except MQError as error:
             self._session.replies.send(Verb.FAILED, conversation, number, *answers.error_fields(error))
             return
+        if name not in ("", self._manager.name):
+            self._by_group.add(conversation)
         call: Call[Connected] = Call()
         self._await(frame, call)
         brought.setdefault("security", NO_SECURITY_PARAMETERS)
@@ -147,6 +151,9 @@ class ServedCalls:
         """A conversation begins, whose CONNECT is answered next."""
         self.ports[conversation] = port
         self._connecting.discard(conversation)
+        if conversation in self._by_group:
+            self._by_group.remove(conversation)
+            port.by_group = True
         port.tell_expelled = partial(self._expelled, conversation, port)
 
     def _expelled(self, conversation: int, port: Conversation, why: str) -> None:

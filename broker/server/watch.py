@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import os
 from pathlib import Path
@@ -44,6 +45,7 @@ _NOT_USERS: Final = tuple(
         Path(asyncio.__file__).parent,
     )
 )
+_IMPORTING: Final = "<frozen importlib"
 _EXAMPLES: Final = f"{_PACKAGES / 'broker' / 'cli' / 'demo'}{os.sep}"
 
 
@@ -137,13 +139,32 @@ class DaemonWatch:
 
 def _reported(task: asyncio.Task[Any], frames: Iterator[FrameType]) -> str:
     """A task for people, with where it is in the user's code; empty when there is none in it."""
-    users = [frame for frame in frames if _is_users(frame)]
+    users = list(_users_frames(frames))
     if not users:
         return ""
     function, *_ = users
     places = " > ".join(f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" for frame in users)
     name = f"{function.f_globals.get('__name__', '')}:{function.f_code.co_qualname}"
     return f"task={task.get_name()} handler={name} file={function.f_code.co_filename} at={places}"
+
+
+def _users_frames(frames: Iterator[FrameType]) -> Iterator[FrameType]:
+    """Yield the frames of the user's code, outermost first. What an `import` statement of ours loads is none of it; the
+    modules of handlers are, which `import_module` loads.
+    """
+    ours = False
+    for frame in frames:
+        name = frame.f_code.co_filename
+        if name.startswith(_IMPORTING):
+            if ours:
+                return
+        elif name == importlib.__file__:
+            ours = False
+        elif _is_users(frame):
+            ours = False
+            yield frame
+        else:
+            ours = True
 
 
 def _is_users(frame: FrameType) -> bool:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
+import broker
 from broker.server.watch import DaemonWatch, _reported, _suspended_frames
 
 if TYPE_CHECKING:
@@ -118,6 +121,49 @@ async def test_tasks_that_are_in_no_code_of_the_users_have_nothing_to_tell() -> 
     await anyio.lowlevel.checkpoint()
     assert _reported(task, _suspended_frames(task)) == ""
     task.cancel()
+
+
+@pytest.fixture
+def slow_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reported: Told) -> Told:
+    """`slow`, a package that somebody has installed: its import holds the event loop until the watch has said so."""
+    (tmp_path / "slow.py").write_text("import sys\nsys.modules['slow.waits']()\n", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "slow.waits", lambda: reported.said.wait(1.5))  # thrice what is told of
+    monkeypatch.delitem(sys.modules, "slow", raising=False)
+    return reported
+
+
+async def _watched(importing: str, file: Path) -> None:
+    """Run code that imports something, as if it stood in a file, beside the watch."""
+    watch = DaemonWatch()
+    watch.start()
+    scope: dict[str, Any] = {}
+    exec(compile(importing, str(file), "exec"), scope)
+    try:
+        await asyncio.create_task(scope["run"]())
+    finally:
+        watch.stop()
+
+
+async def test_what_evermq_imports_itself_is_not_told_of(slow_package: Told) -> None:
+    """A driver of a database, on a slow machine: no user's code is to blame."""
+    await _watched("async def run():\n    import slow\n", Path(broker.__file__).with_name("some.py"))
+    assert slow_package.lines == []
+
+
+@pytest.mark.parametrize(
+    ("importing", "at"),
+    [
+        ("async def run():\n    import slow\n", "handlers.py:2 > "),
+        ("from importlib import import_module\nasync def run():\n    import_module('slow')\n", "at=slow.py:2"),
+    ],
+)
+async def test_what_handlers_import_is_told_of(slow_package: Told, importing: str, at: str, tmp_path: Path) -> None:
+    ours = "import_module" in importing
+    await _watched(importing, Path(broker.__file__).with_name("some.py") if ours else tmp_path / "handlers.py")
+    (line,) = slow_package.lines
+    assert at in line
+    assert "slow.py:2" in line
 
 
 async def test_a_watch_that_was_never_started_stops() -> None:

@@ -50,6 +50,20 @@ async def test_a_group_that_is_there_is_not_made_again(group: GroupDatabase, eve
     assert (said.code, said.out) == (0, f"the tables of the group are in schema {group.schema}\n")
 
 
+@pytest.mark.parametrize(
+    "words", ["--config {file} init", "init --config {file}", "--config none.toml init --config {file}"]
+)
+async def test_the_configuration_is_named_before_a_command_or_behind_it(
+    words: str, group: GroupDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NAME", "DSN"):
+        monkeypatch.delenv(f"EVERMQ_QUEUE_SHARING_GROUP_{name}", raising=False)
+    file = tmp_path / "broker.toml"
+    file.write_text(f'[queue_sharing_group]\nname = "{group.name}"\ndsn = "{group.dsn}"\n', "utf-8")
+    said = group_command(words.format(file=file))
+    assert (said.code, said.out, said.error) == (0, f"the tables of the group are in schema {group.schema}\n", "")
+
+
 async def test_without_a_group_it_says_what_is_missing(
     evermq: Callable[[str], Said], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,20 +87,21 @@ async def test_a_group_without_tables_and_a_database_that_is_not_there_are_told(
     assert len(said.error.splitlines()) == 1
 
 
+@pytest.mark.parametrize("command", ["init", "upgrade"])
 async def test_the_dsn_of_the_owner_of_the_tables_has_its_password_elsewhere(
-    group: GroupDatabase, evermq: Callable[[str], Said], tmp_path: Path
+    command: str, group: GroupDatabase, evermq: Callable[[str], Said], tmp_path: Path
 ) -> None:
-    refused = evermq("upgrade --dsn postgresql://evermq:canary@127.0.0.1/evermq")
+    refused = evermq(f"{command} --dsn postgresql://evermq:canary@127.0.0.1/evermq")
     assert refused.code == 20
     assert "--dsn-password-file, in PGPASSWORD or in ~/.pgpass" in refused.error
     assert "canary" not in refused.error
     file = tmp_path / "password"
     file.write_text("canary", "utf-8")
-    assert evermq(f"upgrade --dsn {group.dsn} --dsn-password-file {file}").code == 0
+    assert evermq(f"{command} --dsn {group.dsn} --dsn-password-file {file}").code == 0
     file.chmod(0o666)
-    refused = evermq(f"upgrade --dsn {group.dsn} --dsn-password-file {file}")
+    refused = evermq(f"{command} --dsn {group.dsn} --dsn-password-file {file}")
     assert (refused.code, f"others may write {file} (mode 0666)" in refused.error) == (20, True)
-    assert evermq(f"upgrade --dsn-password-file {file}").code == 20
+    assert evermq(f"{command} --dsn-password-file {file}").code == 20
 
 
 @pytest.mark.parametrize("by_variable", [False, True])
@@ -99,7 +114,8 @@ def test_a_daemon_warns_of_a_password_in_its_configuration_and_shows_it_nowhere(
     else:
         monkeypatch.delenv("EVERMQ_QUEUE_SHARING_GROUP_DSN", raising=False)
     line = "" if by_variable else f'dsn = "{dsn}"\n'
-    (tmp_path / "broker.toml").write_text(f'[queue_sharing_group]\nname = "GRP1"\n{line}', "utf-8")
+    ends = '[queue_manager]\ndefaults = "mq"\n'  # which ends where it cannot join
+    (tmp_path / "broker.toml").write_text(f'{ends}[queue_sharing_group]\nname = "GRP1"\n{line}', "utf-8")
     command = [sys.executable, "-m", "broker", "run", "--config", "broker.toml"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 20

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
+from anyio import from_thread, to_thread
 
 from broker import QueueManager, QueueSharingGroup
-from broker.client import connect
+from broker.client import connect, connect_sync
 from broker.client.address import Address, parse
 from broker.client.reaching import in_turn
 from broker.config import LimitsConfig, ListenerConfig
 from broker.mqi import MQCA, MQOO, MQOT, MQRC, MQError, ObjectDescriptor
 from broker.server import Server
-from tests.conformance.expect import ALL
+from tests.conformance.expect import ALL, reason_of
 from tests.sharing.members import Members
 
 if TYPE_CHECKING:
@@ -165,3 +167,50 @@ async def test_a_connection_that_outlives_its_line_goes_on_at_another_member(
             await first.__aexit__()
             assert (await queue.get(wait=10)).data == b"1"
             assert connection.q_mgr_name == "QM2"
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("door", ["async", "sync"])
+async def test_a_connection_by_the_name_of_the_group_goes_to_another_member_when_its_own_is_out_of_it(
+    group: GroupDatabase, starts: Starts, door: str
+) -> None:
+    """The member itself runs on, and whoever has named it stays."""
+    starts(0)
+    async with Members(group, 2) as members:
+        await members.mqsc("ALTER QMGR CFCONLOS(TOLERATE)\nDEFINE QLOCAL(Q) QSGDISP(SHARED)\nDEFINE QLOCAL(OWN)")
+        async with listening(members["QM1"]) as first, listening(members["QM2"]) as second:
+            url = f"mq://{first},{second}/{group.name}"
+            async with connect(f"mq://{first}/QM1") as named, connect(f"mq://{first}") as unnamed:
+                if door == "async":
+                    async with connect(url, reconnect=True) as connection, connection.open("Q", ALL) as queue:
+                        assert connection.q_mgr_name == "QM1"
+                        await queue.put(b"1")
+                        await members.lapse("QM1")
+                        assert (await queue.get(wait=10)).data == b"1"
+                        assert connection.q_mgr_name == "QM2"
+                else:
+                    await to_thread.run_sync(put_and_get, url, partial(from_thread.run, members.lapse, "QM1"))
+                for staying in (named, unnamed):
+                    await staying.put1("OWN", b"private")
+                    assert staying.q_mgr_name == "QM1"
+
+
+def put_and_get(url: str, between: Callable[[], None]) -> None:
+    """A program in a thread, whose connection goes to another member between its calls."""
+    with connect_sync(url, reconnect=True) as connection, connection.open("Q", ALL) as queue:
+        assert connection.q_mgr_name == "QM1"
+        queue.put(b"1")
+        between()
+        assert queue.get(wait=10).data == b"1"
+        assert connection.q_mgr_name == "QM2"
+
+
+@pytest.mark.postgres
+async def test_one_that_is_not_made_again_is_told_that_it_is_over(group: GroupDatabase) -> None:
+    async with Members(group, 2) as members:
+        await members.mqsc("ALTER QMGR CFCONLOS(TOLERATE)\nDEFINE QLOCAL(Q) QSGDISP(SHARED)")
+        async with listening(members["QM1"]) as address:
+            connection = await connect(f"mq://{address}/{group.name}").__aenter__()
+            queue = await connection.open("Q", ALL)
+            await members.lapse("QM1")
+            assert await reason_of(queue.put(b"1")) in (MQRC.CONNECTION_BROKEN, MQRC.HCONN_ERROR)

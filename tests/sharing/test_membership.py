@@ -151,10 +151,10 @@ async def test_a_database_with_another_encoding_is_refused(postgres: Postgres) -
     postgres.sql("DROP DATABASE latin")
 
 
-async def test_without_the_database_a_member_says_so_and_does_not_start(tmp_path: Path) -> None:
+async def test_with_terminate_a_member_says_that_there_is_no_database_and_does_not_start(tmp_path: Path) -> None:
     dsn = f"postgresql://evermq@/evermq?host={tmp_path}"
     with pytest.raises(GroupError, match="QM1: the queue-sharing group GRP1 cannot be joined"):
-        async with QueueManager.open(name="QM1", group=QueueSharingGroup("GRP1", dsn)):
+        async with QueueManager.open(name="QM1", defaults="mq", group=QueueSharingGroup("GRP1", dsn)):
             raise AssertionError("started")
 
 
@@ -162,7 +162,7 @@ async def test_a_line_that_is_cut_while_a_member_joins_is_told_as_what_it_is(gro
     async with Proxy(group.server) as line:
         line.to_client = lambda piece: None if b"my_epoch" in piece else piece
         with pytest.raises(GroupError, match="cannot be joined: the connection to the database was lost"):
-            async with QueueManager.open(name="QM1", group=QueueSharingGroup(group.name, line.dsn)):
+            async with QueueManager.open(name="QM1", defaults="mq", group=QueueSharingGroup(group.name, line.dsn)):
                 raise AssertionError("started")
 
 
@@ -307,7 +307,9 @@ async def test_o2_6_a_member_without_a_lease_is_not_ready_and_alive(pair: Member
     assert pair["QM2"].failing_checks(ready=True) == {}
     await pair.lapse("QM2")
     assert pair["QM2"].failing_checks() == {}
-    assert pair["QM2"].failing_checks(ready=True) == {"group": "QM2 has no lease in its queue-sharing group"}
+    (reason,) = pair["QM2"].failing_checks(ready=True).values()
+    assert reason.startswith("QM2 has no lease in its queue-sharing group: ")
+    assert reason.endswith(f": {pair['QM2'].status()['sharing']['member']['waits_for']}")
     assert pair["QM1"].failing_checks(ready=True) == {}
     await pair.lines["QM2"].mend()
     await until(lambda: _joined(pair, "QM2"))

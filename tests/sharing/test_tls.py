@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import asyncpg
 import pytest
 import trustme
 
@@ -18,6 +20,7 @@ from broker.sharing.database import sessions
 from broker.sharing.members.administration import Administration
 from tests.sharing.database import GroupDatabase
 from tests.sharing.postgres import OWNER
+from tests.sharing.test_guide import shown
 from tests.sharing.tls_postgres import TlsPostgres
 
 if TYPE_CHECKING:
@@ -113,6 +116,56 @@ async def test_a_member_verifies_the_database_and_proves_its_user_by_a_file(
         ) == [True]  # fmt: skip
     assert "database_without_tls" not in caplog.text
     assert PASSWORD not in caplog.text
+
+
+@pytest.fixture
+def guarded(server: TlsPostgres) -> Iterator[TlsPostgres]:
+    """The server, which another test finds as it was."""
+    yield server
+    server.admit("host all all 127.0.0.1/32 scram-sha-256")
+
+
+async def _admitted(server: TlsPostgres, dsn: str) -> None:
+    """Return when the server goes by another pg_hba.conf, which it reads when it comes to it."""
+    for _ in range(500):
+        try:
+            await (await asyncpg.connect(dsn, password=PASSWORD, timeout=5)).close()
+        except (asyncpg.PostgresError, OSError):
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("it is still let in")
+
+
+async def test_what_the_guide_writes_into_pg_hba_lets_members_in_with_tls_alone(
+    guarded: TlsPostgres, group: GroupDatabase, ca: Path, password_file: Path
+) -> None:
+    (line,) = shown("text")
+    guarded.admit(line)
+    await _admitted(guarded, guarded.over_tcp(sslmode="disable"))
+    assert "no encryption" in await refused(group, guarded.over_tcp(sslmode="disable"), password_file)
+    async with member(group, verified(guarded, ca), password_file) as manager:
+        await works(manager)
+
+
+async def test_a_member_proves_its_user_by_a_certificate(
+    guarded: TlsPostgres, group: GroupDatabase, ca: Path, tmp_path: Path
+) -> None:
+    """As the guide says: it has no password then."""
+    members = trustme.CA()
+    for name in (OWNER, "another"):
+        issued = members.issue_cert(f"{name}.example", common_name=name)
+        issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / f"{name}.pem")
+        (tmp_path / f"{name}.pem").chmod(0o600)
+    (line,) = shown("text")
+    guarded.admit(line.replace("scram-sha-256", "cert"), by=members)
+    await _admitted(guarded, verified(guarded, ca))
+
+    def proven(name: str) -> str:
+        return verified(guarded, ca, sslcert=tmp_path / f"{name}.pem", sslkey=tmp_path / f"{name}.pem")
+
+    async with member(group, proven(OWNER)) as manager:
+        await works(manager)
+    assert "certificate authentication failed" in await refused(group, proven("another"))
 
 
 async def test_a_database_with_a_certificate_of_another_authority_is_refused(

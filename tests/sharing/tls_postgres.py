@@ -28,6 +28,15 @@ class TlsPostgres(Postgres):
             ssl="on", ssl_cert_file="server.pem", ssl_key_file="server.key",
         )  # fmt: skip
 
+    def admit(self, line: str, *, by: trustme.CA | None = None) -> None:
+        """Let users in over TCP by this line of pg_hba.conf, from now on; `by` issues the certificates of some."""
+        self._write("pg_hba.conf", f"local all all trust\n{line}\n".encode())
+        settings = ["SELECT pg_reload_conf()"]
+        if by is not None:
+            self._write("members-ca.pem", by.cert_pem.bytes())
+            settings.insert(0, "ALTER SYSTEM SET ssl_ca_file = 'members-ca.pem'")
+        self.sql(*settings)
+
     def set_password(self, password: str) -> None:
         """Give the owner another password."""
         self.sql(f"ALTER ROLE {OWNER} PASSWORD '{password}'")

@@ -27,7 +27,8 @@ _RECOVER_SECONDS: Final = 60.0
 
 
 @click.group()
-def group() -> None:
+@click.option("--config", "whole", metavar="FILE", help="The broker.toml of a member; a command may name it, too.")
+def group(whole: str | None) -> None:
     """Make a queue-sharing group, look at it, recover what a failed member has left.
 
     It is found by its database: the section [queue_sharing_group] of --config, or EVERMQ_QUEUE_SHARING_GROUP_NAME and
@@ -35,24 +36,38 @@ def group() -> None:
     """
 
 
-_config = click.option("--config", "file", metavar="FILE", help="The broker.toml of a member.")
+def _named(context: click.Context, _: click.Parameter, file: str | None) -> str | None:
+    """Return the file that a command names, or the one that stands before it."""
+    before: str | None = None if context.parent is None else context.parent.params["whole"]
+    return file or before
+
+
+_config = click.option("--config", "file", metavar="FILE", callback=_named, help="The broker.toml of a member.")
 _json = click.option("--json", "in_json", is_flag=True, help="As JSON.")
+_dsn = click.option("--dsn", metavar="DSN", help="Of the owner of the tables, in place of that of the member.")
+_dsn_password_file = click.option(
+    "--dsn-password-file", "password_file", metavar="FILE", help="The password of that DSN is in FILE."
+)
 
 
 @group.command("init")
+@_dsn
+@_dsn_password_file
 @_config
-def init_group(file: str | None) -> None:
+def init_group(dsn: str | None, password_file: str | None, file: str | None) -> None:
     """Make the tables of the group in its database, unless they are there.
 
-    A member does that too when it joins; here you see first whether the database will do.
+    A member does that too when it joins, if its user of the database may; here you see first whether the database will
+    do. With --dsn the tables are another user's, who grants members what they need. Its password is in
+    --dsn-password-file, in PGPASSWORD or in ~/.pgpass.
     """
-    schema = _ask(file, lambda administration: administration.init())
+    schema = _ask(file, lambda administration: administration.init(), owner=_owner(dsn, password_file))
     say(f"the tables of the group are in schema {schema}")
 
 
 @group.command("upgrade")
-@click.option("--dsn", metavar="DSN", help="Of the owner of the tables, in place of that of the member.")
-@click.option("--dsn-password-file", "password_file", metavar="FILE", help="The password of that DSN is in FILE.")
+@_dsn
+@_dsn_password_file
 @_config
 def upgrade_group(dsn: str | None, password_file: str | None, file: str | None) -> None:
     """Bring the tables and functions of the group to the version of this EverMQ.
@@ -60,15 +75,7 @@ def upgrade_group(dsn: str | None, password_file: str | None, file: str | None) 
     A member does that too when it joins, if its user of the database owns them. Members of older releases go on. The
     password of --dsn is in --dsn-password-file, in PGPASSWORD or in ~/.pgpass.
     """
-    if dsn is not None and DatabaseAddress.has_password(dsn):
-        raise CannotRunError(
-            "a password in --dsn can be read by every user of this machine: name it in --dsn-password-file, in "
-            "PGPASSWORD or in ~/.pgpass"
-        )
-    owner = None if dsn is None else (dsn, None if password_file is None else Path(password_file))
-    if dsn is None and password_file is not None:
-        raise click.UsageError("--dsn-password-file is for --dsn: that of the member is a setting")
-    done = _ask(file, lambda administration: administration.upgrade(), owner=owner)
+    done = _ask(file, lambda administration: administration.upgrade(), owner=_owner(dsn, password_file))
     before, after = done["before"], done["after"]
     reported = f"has version {after}" if before == after else f"had version {before}, and has {after}"
     say(f"the SQL of the group in schema {done['schema']} {reported}")
@@ -144,6 +151,20 @@ def _member_rows(members: list[dict[str, Any]]) -> list[list[str]]:
         shown = each | {"lease": f"{each['lease_seconds']:.1f} s"}
         rows.append([str(shown[key]) for key in _MEMBER])
     return [["member", *_MEMBER[1:]], *rows]
+
+
+def _owner(dsn: str | None, password_file: str | None) -> tuple[str, Path | None] | None:
+    """Return the DSN of the owner of the tables and the file of its password, where they are given."""
+    if dsn is None and password_file is not None:
+        raise click.UsageError("--dsn-password-file is for --dsn: that of the member is a setting")
+    if dsn is None:
+        return None
+    if DatabaseAddress.has_password(dsn):
+        raise CannotRunError(
+            "a password in --dsn can be read by every user of this machine: name it in --dsn-password-file, in "
+            "PGPASSWORD or in ~/.pgpass"
+        )
+    return dsn, None if password_file is None else Path(password_file)
 
 
 def _ask(

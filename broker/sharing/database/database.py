@@ -16,17 +16,15 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import anyio
-import anyio.to_thread
 import asyncpg
-from asyncpg.exceptions import ClientConfigurationError
 
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.secret_files import SecretFileError, read_secret
+from broker.sharing.database.connecting import Connector
 from broker.sharing.database.errors import AGAIN, FENCED, LOST, OutcomeUnknownError, mq_error_of, sqlstate_of
 from broker.sharing.database.flushes import Flushes
 from broker.sharing.database.schema import released
-from broker.sharing.database.sessions import CONNECT_SECONDS, RECOVERY, DatabaseSession, Lane, Lanes, SessionFigures
+from broker.sharing.database.sessions import RECOVERY, DatabaseSession, Lane, Lanes, SessionFigures
 from broker.sharing.members.lease_times import LeaseTimes
 
 if TYPE_CHECKING:
@@ -43,12 +41,11 @@ ATTEMPTS: Final = 5
 SETTLE_SECONDS: Final = 30.0
 """The time to find out the outcome of a transaction, before it is said to be unknown."""
 
+_FIRST: Final = ("start", "administration")
+"""The purposes of sessions before which there is none."""
+
 _OVER: Final = "the queue manager has lost its queue-sharing group, and joined it again, meanwhile"
 _PAUSE_SECONDS: Final = 0.1
-_UNREADABLE: Final = (
-    "the dsn cannot be read: characters of a user or a password that have a meaning in URLs are written as %40 and so "
-    "on; better have the password in dsn_password_file"
-)
 
 
 class _MaybeMadeError(Exception):
@@ -93,8 +90,8 @@ class Database:
         self.sql = released()
         """Of this member's release."""
         self.epoch = 0
-        self._warned_of = {""}  # peers, "" among them
         self._group = group
+        self._connector = Connector(group)
         self._times = LeaseTimes(group.lease)
         self._lanes = Lanes(lambda: self.session("calls"), self.figures)
         self._recovery = Lanes(lambda: self.session("calls"), self.figures, RECOVERY)
@@ -132,12 +129,17 @@ class Database:
 
     async def session(self, purpose: str) -> DatabaseSession:
         """A session of one's own, to be closed by the caller."""
-        session = await self._connected(self._settings(purpose))
+        name = f"{self._group.name}/{self.member}/{self.epoch}/{purpose}"
+        session = await self._connector.session(name, self._settings(purpose), first=purpose in _FIRST)
         session.figures = self.figures
         if purpose != "calls":
             return session
         session.add_log_listener(session.heard)
-        risen, session.crashes = await session.fetchrow("SELECT risen, crashes FROM rise()")
+        try:
+            risen, session.crashes = await session.fetchrow("SELECT risen, crashes FROM rise()")
+        except BaseException:
+            session.terminate()
+            raise
         if risen:
             logger.warning(
                 "the database has crashed: nonpersistent messages are gone, depths were counted again",
@@ -145,42 +147,12 @@ class Database:
             )
         return session
 
-    async def _connected(self, settings: dict[str, str]) -> DatabaseSession:
-        """Raises what LOST has, also for a dsn or a file of its password that is of no use."""
-        file = self._group.dsn_password_file
-        try:
-            password = None if file is None else await anyio.to_thread.run_sync(read_secret, file)
-            session = await asyncpg.connect(
-                self._group.dsn,
-                password=None if password is None else password.decode("utf-8", "surrogateescape"),
-                timeout=CONNECT_SECONDS,
-                server_settings=settings,
-                connection_class=DatabaseSession,
-            )
-        except (asyncpg.InterfaceError, OSError):  # some of both are a ValueError
-            raise
-        except SecretFileError as error:
-            raise ClientConfigurationError(f"dsn_password_file: {error}") from None
-        except ValueError:  # whose text may have a part of a password
-            raise ClientConfigurationError(_UNREADABLE) from None
-        assert isinstance(session, DatabaseSession)
-        if (peer := session.peer_in_the_clear) not in self._warned_of:
-            self._warned_of.add(peer)
-            logger.warning(
-                "database_without_tls peer=%s: the password of the database, and messages, can be read on the way: "
-                "add sslmode=verify-full to the dsn",
-                peer,
-                extra={"event": "database_without_tls", "peer": peer},
-            )
-        return session
-
     def _settings(self, purpose: str) -> dict[str, str]:
-        """`application_name` tells peers whose sessions these are, to end those of a life that is over. Nothing of a
-        call takes longer than the lease, so that a takeover waits for nobody.
+        """Of a session; its name tells peers whose it is, to end those of a life that is over. Nothing of a call takes
+        longer than the lease, so that a takeover waits for nobody.
         """
         settings = {
             "search_path": self._group.schema,
-            "application_name": f"{self._group.name}/{self.member}/{self.epoch}/{purpose}",
             "evermq.member": self.member,
             "evermq.epoch": str(self.epoch),
             "evermq.version": str(self.sql.version),

@@ -182,6 +182,11 @@ async def _repeat(work: _Upgrade) -> tuple[int, int]:
             return await work.make()
         except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
             continue
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise UnsuitableError(
+                f"{error}: let the owner of the tables in {work.schema} make them by `evermq group init --dsn DSN` "
+                "and grant this user what docs/how-to/queue-sharing.md lists"
+            ) from error
     raise UnsuitableError(
         f"the tables in {work.schema} cannot be changed, others hold them: look for a transaction that is open for "
         "long in pg_stat_activity"

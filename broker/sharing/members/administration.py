@@ -35,7 +35,8 @@ SELECT queue, member, epoch, state, unit::text, count(*) AS messages FROM messag
     GROUP BY queue, member, epoch, state, unit ORDER BY queue, state, unit
 """
 _OLDEST: Final = """
-SELECT max(age(backend_xmin)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+SELECT max(greatest(age(backend_xid), age(backend_xmin))) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
 _LOOK_SECONDS: Final = 0.2
 
@@ -104,7 +105,9 @@ class Administration:
                 f"{member} has a lease for {lease:.1f} s: it lives, or has failed just now. Stop it, or wait that long"
             )
         config = Config()
-        own = replace(config.queue_manager, name=ADMINISTRATOR, data=None)
+        own = replace(
+            config.queue_manager, name=ADMINISTRATOR, data=None, defaults="mq"
+        )  # which ends without its group
         async with QueueManager.open(replace(config, queue_manager=own), group=self._group):
             try:
                 async with asyncio.timeout(timeout):
@@ -133,6 +136,8 @@ class Administration:
     async def _session(self) -> AsyncIterator[DatabaseSession]:
         try:
             session = await Database(self._group, ADMINISTRATOR).session("administration")
+        except UnsuitableError as error:
+            raise GroupError(str(error)) from error
         except (asyncpg.PostgresError, TimeoutError, *LOST) as error:
             raise GroupError(f"the database of {self._group.name} cannot be reached: {error}") from error
         try:

@@ -108,6 +108,10 @@ class GroupMember:
     def in_group(self) -> bool:
         return self.membership.state == "joined"
 
+    @property
+    def waits_for(self) -> str:
+        return self.membership.waits_for
+
     def shared(self, q_name: str) -> SharedQueue | None:
         """The shared queue of this name, if there is one."""
         return self.core.objects.shared_queues.get(q_name)
@@ -140,11 +144,14 @@ class GroupMember:
 
     def life_ended(self) -> None:
         """A life of this member is over, and with it the locks of its handles and the connection tags of its programs:
-        others may have them now, so those that counted on tags are cut off.
+        others may have them now, so those that counted on tags are cut off. So are those that have named the group: a
+        connection that is made again goes to another member.
         """
         self.locks.life_ended()
         for conversation in self.manager.conversations:
-            if conversation.tag_use is not None:
+            if conversation.by_group:
+                conversation.expel(f"{self.manager.name} is out of its queue-sharing group: connect to another member")
+            elif conversation.tag_use is not None:
                 conversation.break_()
 
     async def run(self) -> None:

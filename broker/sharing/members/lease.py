@@ -38,7 +38,7 @@ class MemberLease:
     def __init__(self, database: Database, times: LeaseTimes) -> None:
         self.renewals = 0
         self._database = database
-        self._times = times
+        self.times = times
         self._session: DatabaseSession | None = None
         self._since = 0.0
 
@@ -53,7 +53,7 @@ class MemberLease:
 
     async def keep(self) -> str:
         """Renew the lease until that cannot be done any more; why not."""
-        pause = self._times.renew
+        pause = self.times.renew
         try:
             while True:
                 await anyio.sleep(pause)
@@ -64,16 +64,16 @@ class MemberLease:
                 except (TimeoutError, asyncpg.PostgresError, *LOST) as error:
                     self._drop()
                     why = words(error)
-                    if self.age >= self._times.give_up:
+                    if self.age >= self.times.give_up:
                         return f"its lease could not be renewed for {self.age:.1f} s: {why}"
                     logger.debug("lease not renewed member=%s age_s=%.1f: %s", self._database.member, self.age, why)
-                    pause = self._times.again
+                    pause = self.times.again
                     continue
                 if not kept:
                     return "its lease had ended, and a peer has taken over"
                 self._since = asked
                 self.renewals += 1
-                pause = self._times.renew
+                pause = self.times.renew
         finally:
             self._drop()
 
@@ -81,13 +81,13 @@ class MemberLease:
         """Return the seconds to wait for the database: not beyond the time to give up, unless that has passed already
         while nothing ran here. Then one answer decides.
         """
-        left = self._times.give_up - self.age
-        return self._times.answer if left <= 0 else min(self._times.answer, left)
+        left = self.times.give_up - self.age
+        return self.times.answer if left <= 0 else min(self.times.answer, left)
 
     async def _renew(self) -> bool:
         if self._session is None or self._session.is_closed():
             self._session = await self._database.session("lease")
-        done = await self._session.execute(_RENEW, self._database.member, self._database.epoch, self._times.lease)
+        done = await self._session.execute(_RENEW, self._database.member, self._database.epoch, self.times.lease)
         return bool(done == "UPDATE 1")
 
     def _drop(self) -> None:

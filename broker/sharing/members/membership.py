@@ -11,27 +11,30 @@ way that they cannot (2041); where the database is back before the life has ende
 from __future__ import annotations
 
 import logging
-import os
-import socket
+import ssl
 from typing import TYPE_CHECKING, Final
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 import anyio
 import asyncpg
+from asyncpg.exceptions import ClientConfigurationError
 
-from broker.clock import boottime
+from broker.config import DURABLE
 from broker.core.manager import INSTANCE
 from broker.core.names.sharing_group import SharingGroup
 from broker.engine.figures.sources import GroupFigures
 from broker.engine.shared_queues import GroupError
 from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
 from broker.sharing.database.errors import LOST, OutcomeUnknownError
-from broker.sharing.database.schema import UnsuitableError, check_database, ensure
+from broker.sharing.database.schema import UnsuitableError
 from broker.sharing.database.sessions import NOT_JOINED
+from broker.sharing.members.joining import HeldError, Joining
 from broker.sharing.members.lease import MemberLease, words
 from broker.sharing.members.lease_times import LeaseTimes
 from broker.sharing.members.recovery import Claim, StuckError, recover
-from broker.sharing.members.takeover import LOCK_TIMEOUT, Takeover, end_sessions
+from broker.sharing.members.snapshots import SnapshotWatch
+from broker.sharing.members.takeover import Takeover
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -48,20 +51,16 @@ TERMINATE: Final = 0
 CHANGED: Final = "SELECT pg_notify(current_schema(), '@members')"
 """Let the other members look at the table of members."""
 
+_MISTAKEN: Final = (
+    asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError, asyncpg.InsufficientPrivilegeError,
+    ClientConfigurationError, ssl.SSLCertVerificationError,
+)  # fmt: skip
+"""Errors of a database that is there: no waiting mends what the configuration of the member has wrong."""
+
 LEAVE_SECONDS: Final = 10.0
 """The time in which a member tries to leave in order; what it leaves otherwise is for its peers."""
 
 _AGAIN_SECONDS: Final = 0.5
-_JOIN: Final = "SELECT * FROM join_group($1, $2, $3, $4, $5)"
-
-
-class HeldError(Exception):
-    """Another queue manager of this name has a lease, for so many seconds, there."""
-
-    def __init__(self, seconds: float, address: str) -> None:
-        super().__init__(seconds, address)
-        self.seconds = seconds
-        self.address = address
 
 
 class Membership:
@@ -71,7 +70,10 @@ class Membership:
         self.times = LeaseTimes(member.group.lease)
         self.lease = MemberLease(member.database, self.times)
         self.takeover = Takeover(member.database, self.times, self._recovered)
+        self.joining = Joining(member.database, self.lease, self._instance, self._await_recovery)
         self.state = "away"
+        self.waits_for = "the queue manager starts"
+        """What keeps the member from its group, in words; "" while it is there."""
         self.lives = 0
         self._member = member
         self._database = member.database
@@ -116,6 +118,7 @@ class Membership:
             "epoch": self._database.epoch,
             "renewals": self.lease.renewals,
             "recoveries": self.takeover.recoveries,
+            "waits_for": self.waits_for,
         }
 
     # The beginning
@@ -127,38 +130,78 @@ class Membership:
         if self.name == self._database.group_name:
             raise GroupError(f"a queue manager cannot have the name of its queue-sharing group, {self.name}")
         self._member.core.objects.group = self._known
+        self._advise()
         try:
             await self._join_patiently()
         except (MQError, OutcomeUnknownError, asyncpg.PostgresError, TimeoutError, *LOST) as error:
             self._database.shut(NOT_JOINED)
-            if not self.tolerates:
+            if isinstance(error, _MISTAKEN) or not self.tolerates:
                 raise GroupError(self._reported(f"cannot be joined: {words(error)}")) from error
-            logger.warning(
-                "%s", self._reported(f"cannot be joined yet: {words(error)}"), extra={"event": "group_not_joined"}
-            )
+            self._not_joined(error)
+
+    def _advise(self) -> None:
+        """Tell of a queue manager from before TOLERATE became what new ones have how to change it."""
+        own = self._member.core.objects.definition.attributes.get("CFCONLOS", TERMINATE)
+        if own == TERMINATE and self._member.manager.config.queue_manager.defaults == DURABLE:
+            logger.info(
+                "group_loss_ends name=%s: the queue manager ends when it has lost its queue-sharing group, as when the "
+                "database is away for %g s; with ALTER QMGR CFCONLOS(TOLERATE) it goes on, and joins again",
+                self.name, self.times.give_up,
+            )  # fmt: skip
 
     async def _join_patiently(self) -> None:
-        """Join; where another of this name has a lease, when that has ended."""
-        try:
-            await self._join()
-        except HeldError as held:
+        """Join; where another of this name has a lease, when that has ended; where a peer recovers what it has left,
+        when that is done. A queue manager that tolerates to be without its group waits no longer than a lease.
+        """
+        patience = anyio.current_time() + self.times.lease
+        waited = False
+        while True:
+            try:
+                return await self._join()
+            except HeldError as held:
+                if held.recoverer is not None:
+                    self._await_recovery(held.recoverer)
+                    if self.tolerates and anyio.current_time() > patience:
+                        raise MQError(MQRC.CF_NOT_AVAILABLE, str(held)) from held
+                    await anyio.sleep(min(held.seconds, self.times.watch))
+                    continue
+                if waited:
+                    raise GroupError(self._reported(_taken(self.name, held))) from held
+                waited, self.waits_for = True, str(held)
+                logger.warning(
+                    "%s",
+                    self._reported(f"has a queue manager {self.name} with other data, at {held.address}: waiting "
+                               f"{held.seconds:.1f} s for the end of its lease"), extra={"event": "group_awaits_lease"},
+                )  # fmt: skip
+                await anyio.sleep(held.seconds + self.times.watch)
+
+    def _await_recovery(self, recoverer: str) -> None:
+        """A peer keeps the member from its group, which is not to be held up."""
+        if self._is_news(f"{recoverer} recovers what it has left"):
             logger.warning(
                 "%s",
-                self._reported(f"has a queue manager {self.name} with other data, at {held.address}: waiting "
-                           f"{held.seconds:.1f} s for the end of its lease"), extra={"event": "group_awaits_lease"},
-            )  # fmt: skip
-            await anyio.sleep(held.seconds + self.times.watch)
-            try:
-                await self._join()
-            except HeldError as alive:
-                raise GroupError(self._reported(_taken(self.name, alive))) from alive
+                self._reported(f"is joined when {recoverer} has recovered what {self.name} has left: waiting"),
+                extra={"event": "group_awaits_recovery"},
+            )
+
+    def _not_joined(self, error: BaseException) -> None:
+        """The database keeps the member from its group; it tries again."""
+        why = words(error)
+        if self._is_news(why):
+            logger.warning("%s", self._reported(f"cannot be joined yet: {why}"), extra={"event": "group_not_joined"})
+        else:
+            logger.debug("group not joined again member=%s: %s", self.name, error)
+
+    def _is_news(self, waits_for: str) -> bool:
+        """True if the member waits for something else than before, which the log tells once."""
+        before, self.waits_for = self.waits_for, waits_for
+        return before != waits_for
 
     async def _join(self) -> None:
         """Begin a life, and end what earlier ones have left. Raises HeldError, GroupError, what the database raises."""
         database, member = self._database, self._member
         try:
-            with anyio.fail_after(self.times.lease):
-                epoch = await self._begin()
+            epoch = await self.joining.begin()
         except UnsuitableError as error:
             raise GroupError(self._reported(str(error))) from error
         database.begin(epoch)
@@ -173,6 +216,7 @@ class Membership:
             database.shut(NOT_JOINED)
             raise
         self.state = "joined"
+        self.waits_for = ""
         self._known.away = False
         logger.info(
             "CSQE005I %s connected group=%s epoch=%d",
@@ -181,37 +225,6 @@ class Membership:
             epoch,
             extra={"event": "group_connected"},
         )
-
-    async def _begin(self) -> int:
-        """Have the epoch of another life."""
-        database = self._database
-        session = await database.session("start")
-        try:
-            await check_database(session, self.name)
-            await ensure(session, database.schema, database.sql)
-            last = await session.fetchval("SELECT epoch FROM member WHERE name = $1", self.name) or 0
-            asked = boottime()
-            row = await self._begin_after(session, last)
-        finally:
-            await session.close(timeout=self.times.answer)
-        if row["my_epoch"] is None:
-            raise HeldError(row["held_seconds"], row["held_at"])
-        self.lease.begin(asked)
-        epoch: int = row["my_epoch"]
-        return epoch
-
-    async def _begin_after(self, session: DatabaseSession, last: int) -> Any:
-        """Have the epoch after `last`, a life that may have something under way still: its sessions are ended where
-        that holds this up. A life that has ended here does not end one that has begun elsewhere on the same data.
-        """
-        arguments = self.name, self._instance(), _address(), self.times.lease, self._database.epoch
-        while True:
-            try:
-                async with session.transaction():
-                    await session.execute(LOCK_TIMEOUT)
-                    return await session.fetchrow(_JOIN, *arguments)
-            except asyncpg.LockNotAvailableError:
-                await end_sessions(session, self._database.group_name, self.name, last)
 
     def _instance(self) -> UUID:
         """Of the data of this queue manager."""
@@ -252,6 +265,7 @@ class Membership:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._keep_lease, name=f"lease of {self.name}")
             tasks.start_soon(self.takeover.watch, name=f"peers of {self.name}")
+            tasks.start_soon(SnapshotWatch(self._database).run, name=f"snapshots that {self.name} looks at")
             tasks.start_soon(self._until_stop, name=f"end of {self.name} in its group")
             await self._lost.wait()
             tasks.cancel_scope.cancel()
@@ -274,7 +288,7 @@ class Membership:
             return
         self.state = "away"
         self._known.away = True
-        self._why = why
+        self._why = self.waits_for = why
         self._database.shut(f"the queue manager has lost its queue-sharing group: {why}")
         logger.error(
             "CSQE006I %s disconnected group=%s epoch=%d: %s",
@@ -290,13 +304,18 @@ class Membership:
             try:
                 await self._join()
             except HeldError as held:
-                logger.error("%s", self._reported(_taken(self.name, held)), extra={"event": "group_name_taken"})
+                if held.recoverer is not None:
+                    self._await_recovery(held.recoverer)
+                elif self._is_news(str(held)):
+                    logger.error("%s", self._reported(_taken(self.name, held)), extra={"event": "group_name_taken"})
             except GroupError as error:
-                logger.error("%s", error, extra={"event": "group_refused"})
-            except StuckError:  # it has told what holds it
+                if self._is_news(str(error)):
+                    logger.error("%s", error, extra={"event": "group_refused"})
+            except StuckError as stuck:  # it has told what holds it
+                self.waits_for = stuck.detail
                 pause = self.times.lease
             except (MQError, OutcomeUnknownError, asyncpg.PostgresError, TimeoutError, *LOST) as error:
-                logger.debug("group not joined again member=%s: %s", self.name, error)
+                self._not_joined(error)
             else:
                 return True
             with anyio.move_on_after(pause):
@@ -342,11 +361,6 @@ def _taken(name: str, held: HeldError) -> str:
         f"has a queue manager {name} already, which runs at {held.address}: names are unique in a group; end that one, "
         "or name this one otherwise"
     )
-
-
-def _address() -> str:
-    """Return the place where this queue manager runs, for people."""
-    return f"{socket.gethostname()} process {os.getpid()}"
 
 
 def _nothing() -> None:
