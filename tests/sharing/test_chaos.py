@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.sharing.chaos.ledger import Key, Ledger, Outcome, Put
-from tests.sharing.chaos.member import name_of
 from tests.sharing.chaos.run import Chosen, run
+from tests.sharing.chaos.statements import name_of
 
 if TYPE_CHECKING:
     from tests.sharing.database import GroupDatabase

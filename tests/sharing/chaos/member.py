@@ -2,15 +2,13 @@
 
 It tells its address in a line on its standard output. `--clock` is how far its wall clock is off, in seconds. `--step`
 is where it dies: "before commit_unit 3" when it is about to send the third statement that calls `commit_unit`, "after
-..." when that was answered. Statements are named by the function that they call, else by their first word; "write" is
-one of its own store.
+..." when that was answered. `statements` says how statements are named; "write" is one of its own store.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import re
 import signal
 import sys
 import time
@@ -27,11 +25,11 @@ from broker.config import LimitsConfig, ListenerConfig
 from broker.server import Server
 from broker.sharing.members.group import LEASE_SECONDS
 from broker.storage.log_store import LogStore
+from tests.sharing.chaos.statements import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_CALLED: Final = re.compile(r"\s*SELECT (?:\* FROM )?(\w+)\(")
 _METHODS: Final = ("execute", "fetch", "fetchrow", "fetchval", "executemany")
 
 
@@ -57,12 +55,6 @@ class Steps:
     def _die(self, when: str, name: str, number: int) -> None:
         if (when, name, number) == (self._when, self._name, self._number):
             os.kill(os.getpid(), signal.SIGKILL)
-
-
-def name_of(statement: str) -> str:
-    """Return the name of a statement in the steps."""
-    called = _CALLED.match(statement)
-    return called[1] if called else statement.split(None, 1)[0].rstrip(";").upper()
 
 
 def watch(steps: Steps) -> None:

@@ -45,11 +45,16 @@ class Member:
     @property
     def serves(self) -> bool:
         """True if programs may find it: it has been started, and nobody has stopped or ended it."""
-        return bool(self.address) and self.process is not None and self.process.returncode is None and not self.stopped
+        return bool(self.address) and not self.has_ended and not self.stopped
+
+    @property
+    def has_ended(self) -> bool:
+        """True if it does not run."""
+        return self.process is None or self.process.returncode is not None
 
     async def start(self, step: str = "") -> None:
         """Start it, and return when it can be reached. `step`: where it is to die. Raises StartError."""
-        assert self.process is None or self.process.returncode is not None, f"{self.name} runs"
+        assert self.has_ended, f"{self.name} runs"
         self.address = ""
         self.stopped = False
         with (self.data.parent / f"{self.name}.log").open("ab") as log:
