@@ -8,6 +8,7 @@ is where it dies: "before commit_unit 3" when it is about to send the third stat
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import signal
 import sys
@@ -28,7 +29,7 @@ from broker.storage.log_store import LogStore
 from tests.sharing.chaos.statements import name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _METHODS: Final = ("execute", "fetch", "fetchrow", "fetchval", "executemany")
 
@@ -92,8 +93,26 @@ class ClockThatIsOff(Clock):
         self.time = lambda: time.time() + offset
 
 
+def tell_tasks() -> None:
+    """Write on the standard error what each task waits for."""
+    for task in asyncio.all_tasks():
+        frames = [f"{name}:{line}" for name, line in _waits_in(task)]
+        sys.stderr.write(f"task {task.get_name()}: {' > '.join(frames)}\n")
+
+
+def _waits_in(task: asyncio.Task[Any]) -> Iterator[tuple[str, int]]:
+    """Yield the functions and lines of the coroutines that a task is in, the outermost first."""
+    coroutine: Any = task.get_coro()
+    while coroutine is not None:
+        frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "ag_frame", None)
+        if frame is not None:
+            yield frame.f_code.co_qualname, frame.f_lineno
+        coroutine = getattr(coroutine, "cr_await", None) or getattr(coroutine, "ag_await", None)
+
+
 async def serve(chosen: argparse.Namespace) -> None:
     """Be a member until SIGTERM."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, tell_tasks)
     clock = ClockThatIsOff(chosen.clock)
     group = QueueSharingGroup(chosen.group, chosen.dsn, chosen.lease)
     with anyio.open_signal_receiver(signal.SIGTERM) as signals:

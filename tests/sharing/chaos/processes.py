@@ -28,6 +28,10 @@ class StartError(Exception):
     """A member has ended before it could be reached."""
 
 
+class SlowStartError(StartError):
+    """A member could not be reached for too long, and has been killed. Its log tells what it was at."""
+
+
 @dataclass
 class Member:
     """One member, with its data under `data`. `clock_offset` is how far its clock is off, in seconds."""
@@ -67,8 +71,14 @@ class Member:
                 stderr=log,
             )
         assert self.process.stdout is not None
-        async with asyncio.timeout(_START_SECONDS):
-            line = await self.process.stdout.readline()
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                line = await self.process.stdout.readline()
+        except TimeoutError:
+            self._send(signal.SIGUSR1)
+            await asyncio.sleep(1.0)
+            await self.kill()
+            raise SlowStartError(f"{self.name} did not start in {_START_SECONDS:g} s: {self.log()[-8000:]}") from None
         if not line:
             raise StartError(f"{self.name} ended with {await self.process.wait()}: {self.log()[-2000:]}")
         self.address = line.decode().strip()

@@ -115,7 +115,7 @@ async def run(folder: Path, chosen: Chosen) -> Result:
             if await trouble.heal():
                 for client in clients:
                     await client.finish()
-                trouble.wrong += await judge(group, members, ledger)
+                scene.wrong += await judge(group, members, ledger)
         finally:
             for member in members:
                 await member.kill()
@@ -140,7 +140,7 @@ def _some_member(members: list[Member], random: Random) -> tuple[str, str] | Non
 
 def _result(scene: Scene, trouble: Trouble, clients: list[Client]) -> Result:
     ledger = scene.ledger
-    result = Result(trouble.wrong, scene.happened, lost=scene.losses.lost)
+    result = Result(scene.wrong, scene.happened, lost=scene.losses.lost)
     result.back = {name: round(seconds, 1) for name, seconds in trouble.back.items()}
     result.units.update(unit.outcome.value for unit in ledger.puts.values())
     result.messages = sum(len(unit.keys) for unit in ledger.puts.values())

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from tests.sharing.chaos.processes import StartError
+from tests.sharing.chaos.processes import SlowStartError, StartError
 from tests.sharing.chaos.statements import Losses
 from tests.sharing.chaos.tables import STEPS, STEPS_OF_START
 
@@ -49,7 +49,8 @@ class Steps:
 @dataclass
 class Scene:
     """A group with its members, each with its line to the database. All that is drawn is drawn from `random`;
-    `happened` counts what did, `losses` what was lost of statements, `missed` those that did not come to be lost.
+    `happened` counts what did, `losses` what was lost of statements, `missed` those that did not come to be lost;
+    `wrong` is what should not have been, or was not in time.
     `servers` are ended in the end, all of them.
     """
 
@@ -62,6 +63,7 @@ class Scene:
     happened: Counter[str] = field(default_factory=Counter)
     losses: Losses = field(default_factory=Losses)
     missed: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
     steps: Steps = field(init=False)
 
     def __post_init__(self) -> None:
@@ -90,6 +92,8 @@ class Scene:
             try:
                 await member.start(step)
             except StartError as error:
+                if isinstance(error, SlowStartError):
+                    self.wrong.append(str(error))
                 self.happened["start that failed"] += 1
                 logger.info("%s", error)
                 if step:

@@ -52,6 +52,34 @@ BREACHES: Final = {
     ),
 }  # fmt: skip
 
+_MEMBER: Final = (
+    "INSERT INTO member (name, epoch, state, instance) VALUES ('QM1', 2, '{}', gen_random_uuid())"
+    " ON CONFLICT DO NOTHING"
+)
+_UNIT: Final = "INSERT INTO unit_of_work (id, member, epoch) VALUES (gen_random_uuid(), 'QM1', 2)"
+_MESSAGE: Final = (
+    "INSERT INTO message (queue, place, persistent, state, unit, member, epoch, consumer, msg_id, descriptor, length,"
+    " body, put_by) VALUES ('Q', {}, {}, {}, {}, {}, 2, {}, '', '', 0, '', 'QM1')"
+)
+
+BROKEN: Final = {
+    "messages in no unit of work": _MESSAGE.format(1, True, 2, "gen_random_uuid()", "'QM1'", "NULL"),
+    "units of work of no life": _UNIT,
+    "units of work after a recovery": f"{_MEMBER.format('INACTIVE')}; {_UNIT}",
+    "messages held by nobody": _MESSAGE.format(1, True, 2, "NULL", "NULL", "NULL"),
+    "messages held after a recovery": (
+        _MEMBER.format("INACTIVE") + "; " + _MESSAGE.format(1, True, 2, "NULL", "'QM1'", "NULL")
+    ),
+    "claims of no consumer": _MESSAGE.format(1, True, 6, "NULL", "NULL", "gen_random_uuid()"),
+    "messages in two places": "; ".join(
+        _MESSAGE.format(1, persistent, 1, "NULL", "NULL", "NULL") for persistent in (True, False)
+    ),
+    "keys in no unit of work": (
+        "INSERT INTO put_key (queue, key, unit, place, msg_id, digest) VALUES ('Q', '', gen_random_uuid(), 1, '', '')"
+    ),
+}
+"""What a test does to a group that is whole, so that it has each of the breaches."""
+
 _OF_AGENTS: Final = {
     "handles": " WHERE queue <> 'SYSTEM.QSG.TRANSMIT.QUEUE'",
     "connection tags": " WHERE substr(tag, 1, 11) <> 'SYSTEM.IGQ.'",

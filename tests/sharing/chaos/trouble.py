@@ -82,12 +82,9 @@ def kinds_of(only: str) -> dict[str, Kind]:
 
 
 class Trouble:
-    """All that goes wrong in a scene. `wrong` is what should not have been there meanwhile, or was not back in time;
-    `back` how many seconds after the last fault each member served again.
-    """
+    """All that goes wrong in a scene. `back` tells how many seconds after the last fault each member served again."""
 
     def __init__(self, scene: Scene, only: str = "") -> None:
-        self.wrong: list[str] = []
         self.back: dict[str, float] = {}
         self._scene = scene
         self._kinds = kinds_of(only)
@@ -126,7 +123,7 @@ class Trouble:
             for member in scene.members:
                 tasks.create_task(self._until_back(member, since))
         late = {name: seconds for name, seconds in self.back.items() if seconds > OUT_SECONDS_MAX}
-        self.wrong += [f"{name} was out of its group for {seconds:.0f} s" for name, seconds in late.items()]
+        scene.wrong += [f"{name} was out of its group for {seconds:.0f} s" for name, seconds in late.items()]
         return not late
 
     async def _until_back(self, member: Member, since: float) -> None:
@@ -145,16 +142,17 @@ class Trouble:
             else:
                 break
         else:
-            self.wrong.append(f"{member.name} does not come back: {last}: {member.log()[-3000:]}")
+            self._scene.wrong.append(f"{member.name} does not come back: {last}: {member.log()[-3000:]}")
         self.back[member.name] = now() - since
 
     async def _look(self, after: str) -> None:
         """Look at what must never be, and tell of each kind once."""
-        told = {complaint.split(":", 1)[0] for complaint in self.wrong}
+        wrong = self._scene.wrong
+        told = {complaint.split(":", 1)[0] for complaint in wrong}
         for kind, rows in (await asyncio.to_thread(tables.found, self._scene.group, tables.BREACHES)).items():
             if kind not in told:
-                self.wrong.append(f"{kind}: after {after}: {rows}")
-                logger.error("%s", self.wrong[-1])
+                wrong.append(f"{kind}: after {after}: {rows}")
+                logger.error("%s", wrong[-1])
 
 
 async def _work(member: Member) -> None:

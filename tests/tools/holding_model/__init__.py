@@ -1,4 +1,4 @@
-"""A seeded model of how members of a queue-sharing group hold messages (docs/rules/queue-sharing.md, section 10).
+"""A seeded model of how members of a queue-sharing group hold messages (queue-sharing 10).
 
 What is in `message` is free for everybody; what anybody holds is in `held`, with whose it is. Statements are
 transactions that come at any time, late or never, and whose answers get lost; members die, stand still and go on, and
