@@ -298,7 +298,7 @@ async def test_the_judge_sees_a_member_that_stays_out_of_its_group(
 @pytest.mark.postgres
 @pytest.mark.timeout(900)
 async def test_nothing_is_lost_doubled_or_torn_while_everything_fails(tmp_path: Path) -> None:
-    chosen = Chosen(pause=0.05, seed=111624)  # beside other tests
+    chosen = Chosen(pause=0.05, seed=111624, patience=3)  # beside other tests
     result = await run(tmp_path, chosen)
     assert result.wrong == [], str(result)
     assert result.consumed
@@ -318,7 +318,7 @@ OFTEN_ALONE = (
     "kind", [*OFTEN_ALONE, *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind not in OFTEN_ALONE)]
 )
 async def test_nothing_is_lost_doubled_or_torn_by_one_kind_of_fault_alone(tmp_path: Path, kind: str) -> None:
-    result = await run(tmp_path, Chosen(pause=0.05, seconds=6, only=kind))
+    result = await run(tmp_path, Chosen(pause=0.05, seconds=6, only=kind, patience=3))
     assert result.wrong == [], str(result)
     assert result.happened[kind]
 

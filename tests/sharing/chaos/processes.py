@@ -34,7 +34,9 @@ class SlowStartError(StartError):
 
 @dataclass
 class Member:
-    """One member, with its data under `data`. `clock_offset` is how far its clock is off, in seconds."""
+    """One member, with its data under `data`. `clock_offset` is how far its clock is off, in seconds; `patience`
+    multiplies the times that it has to start and to end.
+    """
 
     name: str
     data: Path
@@ -42,6 +44,7 @@ class Member:
     dsn: str
     clock_offset: float = 0.0
     lease: float = LEASE_SECONDS
+    patience: float = 1.0
     address: str = ""
     process: Process | None = None
     stopped: bool = False
@@ -71,14 +74,15 @@ class Member:
                 stderr=log,
             )
         assert self.process.stdout is not None
+        seconds = self.patience * _START_SECONDS
         try:
-            async with asyncio.timeout(_START_SECONDS):
+            async with asyncio.timeout(seconds):
                 line = await self.process.stdout.readline()
         except TimeoutError:
             self._send(signal.SIGUSR1)
             await asyncio.sleep(1.0)
             await self.kill()
-            raise SlowStartError(f"{self.name} did not start in {_START_SECONDS:g} s: {self.log()[-8000:]}") from None
+            raise SlowStartError(f"{self.name} did not start in {seconds:g} s: {self.log()[-8000:]}") from None
         if not line:
             raise StartError(f"{self.name} ended with {await self.process.wait()}: {self.log()[-2000:]}")
         self.address = line.decode().strip()
@@ -122,5 +126,5 @@ class Member:
         self._send(number)
         self._send(signal.SIGCONT)
         if self.process is not None:
-            async with asyncio.timeout(_STOP_SECONDS):
+            async with asyncio.timeout(self.patience * _STOP_SECONDS):
                 await self.process.wait()

@@ -36,7 +36,8 @@ _WRITERS: Final = 2
 class Chosen:
     """The kind of run. `clients` is how many there are for each member; `clocks` how far apart those of the members
     are, in seconds; `pause`, how long programs rest between two steps; `only`, the kinds of faults, with commas between
-    them, where there are not to be all (`trouble.KINDS`).
+    them, where there are not to be all (`trouble.KINDS`); `patience` multiplies the times in which a member has to
+    start, to end and to be back, for a machine that has other work.
     """
 
     members: int = 3
@@ -46,6 +47,7 @@ class Chosen:
     clocks: float = 5.0
     pause: float = 0.0
     only: str = ""
+    patience: float = 1.0
 
 
 @dataclass
@@ -85,11 +87,18 @@ async def run(folder: Path, chosen: Chosen) -> Result:
         await watch(group)
         lines = [await stack.enter_async_context(Proxy(server)) for _ in range(chosen.members)]
         members = [
-            Member(f"QM{number + 1}", folder / f"QM{number + 1}", group.name, line.dsn, number * chosen.clocks)
+            Member(
+                f"QM{number + 1}",
+                folder / f"QM{number + 1}",
+                group.name,
+                line.dsn,
+                number * chosen.clocks,
+                patience=chosen.patience,
+            )
             for number, line in enumerate(lines)
         ]
         scene = Scene(group, members, lines, ledger, Random(random.random()), stack)
-        trouble = Trouble(scene, chosen.only)
+        trouble = Trouble(scene, chosen.only, chosen.patience)
         kinds = [Client] * chosen.members * chosen.clients + [Clerk] * _CLERKS + [Writer] * _WRITERS
         clients = [
             kind(
@@ -103,7 +112,7 @@ async def run(folder: Path, chosen: Chosen) -> Result:
             for number, kind in enumerate(kinds)
         ]
         try:
-            await _start(members)
+            await _start(members, random)
             async with asyncio.TaskGroup() as tasks:
                 for client in clients:
                     tasks.create_task(client.run())
@@ -122,12 +131,14 @@ async def run(folder: Path, chosen: Chosen) -> Result:
     return _result(scene, trouble, clients)
 
 
-async def _start(members: list[Member]) -> None:
+async def _start(members: list[Member], random: Random) -> None:
+    """Start all. Some end when they have lost their group, and others go on without it."""
     for member in members:
         await member.start()
         if member is members[0]:
             await member.mqsc(DEFINITIONS)
         await member.mqsc(PRIVATE)
+        await member.mqsc(f"ALTER QMGR CFCONLOS({random.choice(('TERMINATE', 'TOLERATE'))})")
 
 
 def _some_member(members: list[Member], random: Random) -> tuple[str, str] | None:

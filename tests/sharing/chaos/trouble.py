@@ -82,11 +82,14 @@ def kinds_of(only: str) -> dict[str, Kind]:
 
 
 class Trouble:
-    """All that goes wrong in a scene. `back` tells how many seconds after the last fault each member served again."""
+    """All that goes wrong in a scene. `back` tells how many seconds after the last fault each member served again. What
+    members have to do in time may take `patience` times as long.
+    """
 
-    def __init__(self, scene: Scene, only: str = "") -> None:
+    def __init__(self, scene: Scene, only: str = "", patience: float = 1.0) -> None:
         self.back: dict[str, float] = {}
         self._scene = scene
+        self._patience = patience
         self._kinds = kinds_of(only)
         self._next: list[str] = []
 
@@ -122,19 +125,20 @@ class Trouble:
         async with asyncio.TaskGroup() as tasks:
             for member in scene.members:
                 tasks.create_task(self._until_back(member, since))
-        late = {name: seconds for name, seconds in self.back.items() if seconds > OUT_SECONDS_MAX}
+        late = {name: seconds for name, seconds in self.back.items() if seconds > self._patience * OUT_SECONDS_MAX}
         scene.wrong += [f"{name} was out of its group for {seconds:.0f} s" for name, seconds in late.items()]
         return not late
 
     async def _until_back(self, member: Member, since: float) -> None:
         """Return when a member does its work."""
         now, last = asyncio.get_running_loop().time, ""
-        while (seconds := now() - since) < _GIVE_UP_SECONDS:
+        patience = self._patience * _GIVE_UP_SECONDS
+        while (seconds := now() - since) < patience:
             try:
-                async with asyncio.timeout(_GIVE_UP_SECONDS - seconds):
+                async with asyncio.timeout(patience - seconds):
                     if member.has_ended:
                         await self._scene.start(member)
-                async with asyncio.timeout(_PROBE_SECONDS):
+                async with asyncio.timeout(self._patience * _PROBE_SECONDS):
                     await _work(member)
             except (MQError, OSError, TimeoutError) as error:
                 last = str(error) or type(error).__name__
