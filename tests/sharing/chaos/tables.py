@@ -173,6 +173,23 @@ def found(group: GroupDatabase, kinds: dict[str, str]) -> dict[str, list[str]]:
     return rows
 
 
+def now(group: GroupDatabase) -> str:
+    """Return the time by the clock of the database."""
+    ((time,),) = group.server.sql("SELECT clock_timestamp()")
+    return time
+
+
+def has_renewed(group: GroupDatabase, member: str, since: str, lease: float) -> bool:
+    """True if a member has renewed its lease since then: one that has slept too long ends only when it tries to."""
+    return bool(
+        group.server.sql(
+            f"SELECT 1 FROM {group.schema}.member WHERE name = '{member}' AND state = 'ACTIVE'"
+            f" AND lease_until > '{since}'::timestamptz + make_interval(secs => {lease})",
+            database=OWNER,
+        )
+    )
+
+
 # Where members die
 
 STEPS: Final = {

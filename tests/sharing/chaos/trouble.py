@@ -121,17 +121,17 @@ class Trouble:
             line.let_through()
         for member in scene.members:
             member.go_on()
-        since = asyncio.get_running_loop().time()
+        since, begun = asyncio.get_running_loop().time(), await asyncio.to_thread(tables.now, scene.group)
         async with asyncio.TaskGroup() as tasks:
             for member in scene.members:
-                tasks.create_task(self._until_back(member, since))
+                tasks.create_task(self._until_back(member, since, begun))
         late = {name: seconds for name, seconds in self.back.items() if seconds > self._patience * OUT_SECONDS_MAX}
         scene.wrong += [f"{name} was out of its group for {seconds:.0f} s" for name, seconds in late.items()]
         return not late
 
-    async def _until_back(self, member: Member, since: float) -> None:
-        """Return when a member does its work."""
-        now, last = asyncio.get_running_loop().time, ""
+    async def _until_back(self, member: Member, since: float, begun: str) -> None:
+        """Return when a member does its work, and goes on."""
+        now, last = asyncio.get_running_loop().time, "it has not renewed its lease"
         patience = self._patience * _GIVE_UP_SECONDS
         while (seconds := now() - since) < patience:
             try:
@@ -140,11 +140,11 @@ class Trouble:
                         await self._scene.start(member)
                 async with asyncio.timeout(self._patience * _PROBE_SECONDS):
                     await _work(member)
+                if await asyncio.to_thread(tables.has_renewed, self._scene.group, member.name, begun, LEASE_SECONDS):
+                    break
             except (MQError, OSError, TimeoutError) as error:
                 last = str(error) or type(error).__name__
-                await asyncio.sleep(_AGAIN_SECONDS)
-            else:
-                break
+            await asyncio.sleep(_AGAIN_SECONDS)
         else:
             self._scene.wrong.append(f"{member.name} does not come back: {last}: {member.log()[-3000:]}")
         self.back[member.name] = now() - since
