@@ -218,6 +218,17 @@ def test_statements_are_read_off_the_line_in_whatever_pieces_they_pass(size: int
 
 
 @pytest.mark.postgres
+async def test_a_member_does_not_outlive_who_has_started_it(group: GroupDatabase, tmp_path: Path) -> None:
+    group.forgive("sessions", "locks", "handles", "connection tags")
+    member = Member("QM1", tmp_path / "QM1", group.name, group.dsn)
+    await member.start()
+    assert member.process is not None
+    assert member.process.stdin is not None
+    member.process.stdin.close()  # as the system does
+    assert await member.process.wait() == -signal.SIGKILL
+
+
+@pytest.mark.postgres
 @pytest.mark.parametrize(("before", "made"), [(True, 0), (False, 1)])
 async def test_a_statement_is_lost_or_its_answer_and_nobody_can_tell_which(
     group: GroupDatabase, before: bool, made: int

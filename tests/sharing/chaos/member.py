@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
@@ -135,6 +136,13 @@ async def _stop_when_it_must(manager: QueueManager, scope: anyio.CancelScope) ->
     scope.cancel()
 
 
+def end_with_input() -> None:
+    """Wait for the end of the standard input, which is that of whoever has started this process, and end with it."""
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser("python -m tests.sharing.chaos.member", description=__doc__)
     parser.add_argument("name")
@@ -145,7 +153,10 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--lease", type=float, default=LEASE_SECONDS)
     parser.add_argument("--step")
+    parser.add_argument("--leashed", action="store_true", help="end at once when the standard input ends")
     chosen = parser.parse_args()
+    if chosen.leashed:
+        Thread(target=end_with_input, daemon=True).start()
     if chosen.step:
         watch(Steps(chosen.step))
     anyio.run(serve, chosen)

@@ -67,9 +67,10 @@ class Member:
         with (self.data.parent / f"{self.name}.log").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "tests.sharing.chaos.member", self.name, str(self.data), self.group, self.dsn),
-                *("--clock", str(self.clock_offset), "--lease", str(self.lease)),
+                *("--clock", str(self.clock_offset), "--lease", str(self.lease), "--leashed"),
                 *(("--step", step) if step else ()),
                 cwd=ROOT,
+                stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
             )
