@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker import MQError
@@ -28,6 +29,8 @@ OUT_SECONDS_MAX: Final = LEASE_SECONDS + 30.0
 _GIVE_UP_SECONDS: Final = 120.0
 _PROBE_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 0.2
+_RESTS: Final = 0.6
+"""So often all members work again before the next fault; else that comes upon what is left of the last."""
 
 
 class Kind(NamedTuple):
@@ -111,6 +114,21 @@ class Trouble:
             await kind.fault(scene)
             await scene.revive()
             await self._look(name)
+            if scene.random.random() < _RESTS:
+                await asyncio.gather(*(self._until_it_works(member) for member in scene.members))
+                await asyncio.sleep(scene.random.uniform(0.0, 2.0))
+
+    async def _until_it_works(self, member: Member) -> None:
+        """Return when a member works again, or has not for long: by the next fault there is something to lose then."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(OUT_SECONDS_MAX):
+                while True:
+                    if member.has_ended:
+                        await self._scene.start(member)
+                    with suppress(MQError, OSError):
+                        await _work(member)
+                        return
+                    await asyncio.sleep(_AGAIN_SECONDS)
 
     async def heal(self) -> bool:
         """Let nothing go wrong any more. Return when each member works; False where one does not work in time."""
