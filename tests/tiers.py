@@ -105,6 +105,8 @@ PARTS: Final = {
     "tests/sharing/test_cases.py": WHOLE,
     "tests/sharing/test_chaos.py": NONE,
     "tests/sharing/test_conformance.py": WHOLE,
+    "tests/sharing/test_holding_model.py": 3,
+    "tests/sharing/test_holding_model.py::test_some_thousand_schedules_lose_double_tear_and_strand_nothing": WHOLE,
     "tests/sharing/test_kept_groups.py": WHOLE,
     "tests/simulation/": 8,
     "tests/spark/": NONE,

@@ -15,6 +15,7 @@ import tempfile
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
 
@@ -84,7 +85,7 @@ class Postgres:
         try:
             self._initialize()
             self.start()
-            self.sql(f"CREATE ROLE {OWNER} LOGIN", f"CREATE DATABASE {OWNER} OWNER {OWNER}")
+            self._fill()
         except BaseException:
             self._remove()
             raise
@@ -140,8 +141,10 @@ class Postgres:
         finally:
             self._dismiss()
 
-    def restart(self, mode: str = "fast") -> None:
+    def restart(self, mode: str = "fast", away: float = 0.0) -> None:
+        """Stop it, and start it again when it has been away for so many seconds."""
         self.stop(mode)
+        sleep(away)
         self.start()
 
     def freeze(self) -> None:
@@ -192,6 +195,10 @@ class Postgres:
             **self._as_user,
         )
 
+    def _fill(self) -> None:
+        """Make the user and the database of the groups."""
+        self.sql(f"CREATE ROLE {OWNER} LOGIN", f"CREATE DATABASE {OWNER} OWNER {OWNER}")
+
     def _takes_sessions(self) -> bool:
         try:
             self.sql("SELECT 1")
@@ -217,6 +224,57 @@ class Postgres:
             self.stop("immediate")
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Standby(Postgres):
+    """A synchronous standby of a server, entered with `with`: when it is there, the server acknowledges nothing that it
+    does not have. It may take over by `promote`, once that server is gone.
+    """
+
+    def __init__(self, primary: Postgres) -> None:
+        settings = {name: value for name, value in primary.settings.items() if name != "unix_socket_directories"}
+        super().__init__(in_memory=False, programs=primary._binaries, **settings)
+        self._primary = primary
+
+    def promote(self) -> None:
+        """Take over, and go on without a standby."""
+        self.sql("SELECT pg_promote()")
+
+    def _initialize(self) -> None:
+        where = ["-h", str(self._primary.folder), "-p", self._primary.port, "-U", JUDGE]
+        subprocess.run(
+            [
+                self._binaries / "pg_basebackup",
+                "-D",
+                self.data,
+                *where,
+                "-R",
+                "-X",
+                "stream",
+                "-c",
+                "fast",
+                "--no-sync",
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            cwd=self.folder,
+            **self._as_user,
+        )
+
+    def _fill(self) -> None:
+        """Be waited for from now on."""
+        self._until("SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'")
+        self._primary.sql("ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
+        self._until("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'")
+        self._primary.sql("SELECT pg_logical_emit_message(true, 'standby', '')")  # with it, it has all before
+
+    def _until(self, found: str) -> None:
+        """Return when the primary says so."""
+        until = monotonic() + _STOP_SECONDS
+        while not self._primary.sql(found):
+            if monotonic() > until:
+                raise AssertionError(f"the standby does not follow:\n{self.log()}")
+            sleep(0.02)
 
 
 class Psql:

@@ -1,4 +1,4 @@
-"""A proxy before the socket of PostgreSQL, which cuts and holds what passes, as a network does."""
+"""A proxy before the socket of PostgreSQL, which cuts, holds and delays what passes, as a network does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,11 +20,20 @@ SOCKET: Final = ".s.PGSQL.5432"
 _CHUNK_BYTES: Final = 1 << 16
 
 
+class LineJudge(Protocol):
+    """Judges what passes on one line, as `Proxy.to_server` and `Proxy.to_client` do on all."""
+
+    def to_server(self, piece: bytes) -> bytes | None: ...
+
+    def to_client(self, piece: bytes) -> bytes | None: ...
+
+
 class Proxy:
     """A socket in `folder` that leads to the server; entered with `async with`.
 
     `to_server` and `to_client`, where they are set, are asked about each piece that passes: what they return is passed
-    on, None cuts that line when the piece has not been passed on.
+    on, None cuts that line when the piece has not been passed on. `judge_of_line` makes a judge for each new line,
+    which is asked before them. `delay` is asked, for each piece, for how many seconds it is held up.
     """
 
     def __init__(self, server: Postgres) -> None:
@@ -32,6 +41,8 @@ class Proxy:
         self.dsn = server.dsn(folder=self.folder)
         self.to_server: Callable[[bytes], bytes | None] | None = None
         self.to_client: Callable[[bytes], bytes | None] | None = None
+        self.judge_of_line: Callable[[], LineJudge] | None = None
+        self.delay: Callable[[], float] | None = None
         self._target = server.folder / SOCKET
         self._lines: dict[_Line, asyncio.Task[None]] = {}
         self._through = asyncio.Event()
@@ -74,6 +85,11 @@ class Proxy:
         if self._server is None:
             self._server = await asyncio.start_unix_server(self._serve, self.folder / SOCKET)
 
+    def lead_to(self, server: Postgres) -> None:
+        """Lead to another server from now on. All lines break."""
+        self._target = server.folder / SOCKET
+        self.cut_lines()
+
     def hold(self) -> None:
         """Pass nothing on, in either direction, until `let_through`."""
         self._through.clear()
@@ -109,6 +125,7 @@ class _Line:
         self._proxy = proxy
         self._client = client
         self._server = server
+        self._judge = None if proxy.judge_of_line is None else proxy.judge_of_line()
 
     def abort(self) -> None:
         for _, writer in (self._client, self._server):
@@ -123,9 +140,14 @@ class _Line:
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: str) -> None:
         with suppress(OSError):
             while piece := await reader.read(_CHUNK_BYTES):
+                if self._proxy.delay is not None:
+                    await asyncio.sleep(self._proxy.delay())
                 await self._proxy._through.wait()
-                judge: Callable[[bytes], bytes | None] | None = getattr(self._proxy, direction)
-                passed = piece if judge is None else judge(piece)
+                passed: bytes | None = piece
+                for judge in (self._judge, self._proxy):
+                    asked: Callable[[bytes], bytes | None] | None = getattr(judge, direction, None)
+                    if asked is not None and passed is not None:
+                        passed = asked(passed)
                 if passed is None:
                     break
                 writer.write(passed)

@@ -9,8 +9,9 @@ import asyncpg
 import pytest
 
 from broker.mqi import MQMF, MQPMO, MQRC, MessageDescriptor
-from tests.conformance.expect import ALL, drained, reason_of
+from tests.conformance.expect import ALL, drained, fails, reason_of
 from tests.sharing.members import Members
+from tests.sharing.test_membership import _joined, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -92,6 +93,30 @@ async def test_a_put_in_a_unit_of_work_is_made_once(
     assert (await queue.put(b"3", md, MQPMO.SYNCPOINT | MQPMO.LOGICAL_ORDER)).md.msg_seq_number == 3
     await connection.commit()
     assert await drained(queue) == [b"before", b"1", b"second of a group", b"3"]
+
+
+async def test_nobody_asks_what_became_of_a_put_in_a_life_that_is_over(
+    members: Members, line: Proxy, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.sharing.database.database.SETTLE_SECONDS", 3600.0)
+    await members.mqsc("ALTER QMGR CFCONLOS(TOLERATE)")
+    database = members.member("QM1").database
+
+    def lost(piece: bytes) -> bytes | None:
+        line.hold()
+        return None
+
+    line.to_client = lost
+    putting = asyncio.ensure_future(queue.put(b"once"))
+    while not database.figures.unknown:  # noqa: ASYNC110  # nobody is told
+        await asyncio.sleep(0)
+    database.over("a peer has taken over")
+    with fails(MQRC.CONNECTION_BROKEN):
+        async with asyncio.timeout(10):
+            await putting
+    line.to_client = None
+    line.let_through()
+    await until(lambda: _joined(members, "QM1"))
 
 
 async def test_who_asks_what_became_of_a_put_waits_for_the_server_that_is_still_at_it(

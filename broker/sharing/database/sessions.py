@@ -125,6 +125,11 @@ class Lane:
         self.lasting = True
         self.session: Any = None
 
+    @property
+    def why_shut(self) -> str:
+        """Why it gets no session any more; "" where it does."""
+        return self._lanes.why_shut
+
     async def renew(self) -> None:
         await self._lanes.renew(self)
 
@@ -150,6 +155,11 @@ class Lanes:
         self._all = [Lane(number, self) for number in numbers]
         self._free = self._all[::-1]
         self._shut = NOT_JOINED
+
+    @property
+    def why_shut(self) -> str:
+        """Why nobody has a session; "" where they are open."""
+        return self._shut
 
     def open(self) -> None:
         """Let transactions have sessions."""

@@ -31,6 +31,7 @@ DEFINE QLOCAL(OUT) QSGDISP(SHARED) MAXDEPTH(999999999) DEFPSIST(YES) TRIGGER TRI
 DEFINE QLOCAL(LINE) QSGDISP(SHARED) MAXDEPTH(999999999) DEFPSIST(YES)
 DEFINE QLOCAL(ALONE) QSGDISP(SHARED) MAXDEPTH(999999999) DEFPSIST(YES)
 DEFINE QLOCAL(GROUPS) QSGDISP(SHARED) MAXDEPTH(999999999) DEFPSIST(YES)
+DEFINE QLOCAL(PROBE) QSGDISP(SHARED) DEFPSIST(NO)
 """
 PRIVATE: Final = """\
 DEFINE QLOCAL(OWN) MAXDEPTH(999999999) DEFPSIST(YES)
@@ -42,6 +43,8 @@ SHARED_QUEUES: Final = ("IN", "OUT", "LINE", "ALONE", "GROUPS")
 """Programs put on IN, move to OUT, and consume there, by gets and by deliveries; on LINE for the one
 program that has the tag; on ALONE they put and get outside syncpoint; on GROUPS are message groups.
 """
+PROBE: Final = "PROBE"
+"""The shared queue by which one sees whether a member works."""
 PRIVATE_QUEUES: Final = ("OWN", "INBOX")
 """Each member's: OWN takes marks, INBOX persistent messages, from other members by intra-group queuing."""
 PRIORITIES: Final = 3

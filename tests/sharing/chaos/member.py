@@ -2,20 +2,20 @@
 
 It tells its address in a line on its standard output. `--clock` is how far its wall clock is off, in seconds. `--step`
 is where it dies: "before commit_unit 3" when it is about to send the third statement that calls `commit_unit`, "after
-..." when that was answered. Statements are named by the function that they call, else by their first word; "write" is
-one of its own store.
+..." when that was answered. `statements` says how statements are named; "write" is one of its own store.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
-import re
 import signal
 import sys
 import time
 from collections import Counter
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
@@ -27,11 +27,11 @@ from broker.config import LimitsConfig, ListenerConfig
 from broker.server import Server
 from broker.sharing.members.group import LEASE_SECONDS
 from broker.storage.log_store import LogStore
+from tests.sharing.chaos.statements import name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-_CALLED: Final = re.compile(r"\s*SELECT (?:\* FROM )?(\w+)\(")
 _METHODS: Final = ("execute", "fetch", "fetchrow", "fetchval", "executemany")
 
 
@@ -57,12 +57,6 @@ class Steps:
     def _die(self, when: str, name: str, number: int) -> None:
         if (when, name, number) == (self._when, self._name, self._number):
             os.kill(os.getpid(), signal.SIGKILL)
-
-
-def name_of(statement: str) -> str:
-    """Return the name of a statement in the steps."""
-    called = _CALLED.match(statement)
-    return called[1] if called else statement.split(None, 1)[0].rstrip(";").upper()
 
 
 def watch(steps: Steps) -> None:
@@ -100,8 +94,26 @@ class ClockThatIsOff(Clock):
         self.time = lambda: time.time() + offset
 
 
+def tell_tasks() -> None:
+    """Write on the standard error what each task waits for."""
+    for task in asyncio.all_tasks():
+        frames = [f"{name}:{line}" for name, line in _waits_in(task)]
+        sys.stderr.write(f"task {task.get_name()}: {' > '.join(frames)}\n")
+
+
+def _waits_in(task: asyncio.Task[Any]) -> Iterator[tuple[str, int]]:
+    """Yield the functions and lines of the coroutines that a task is in, the outermost first."""
+    coroutine: Any = task.get_coro()
+    while coroutine is not None:
+        frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "ag_frame", None)
+        if frame is not None:
+            yield frame.f_code.co_qualname, frame.f_lineno
+        coroutine = getattr(coroutine, "cr_await", None) or getattr(coroutine, "ag_await", None)
+
+
 async def serve(chosen: argparse.Namespace) -> None:
     """Be a member until SIGTERM."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, tell_tasks)
     clock = ClockThatIsOff(chosen.clock)
     group = QueueSharingGroup(chosen.group, chosen.dsn, chosen.lease)
     with anyio.open_signal_receiver(signal.SIGTERM) as signals:
@@ -124,6 +136,13 @@ async def _stop_when_it_must(manager: QueueManager, scope: anyio.CancelScope) ->
     scope.cancel()
 
 
+def end_with_input() -> None:
+    """Wait for the end of the standard input, which is that of whoever has started this process, and end with it."""
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser("python -m tests.sharing.chaos.member", description=__doc__)
     parser.add_argument("name")
@@ -134,7 +153,10 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--lease", type=float, default=LEASE_SECONDS)
     parser.add_argument("--step")
+    parser.add_argument("--leashed", action="store_true", help="end at once when the standard input ends")
     chosen = parser.parse_args()
+    if chosen.leashed:
+        Thread(target=end_with_input, daemon=True).start()
     if chosen.step:
         watch(Steps(chosen.step))
     anyio.run(serve, chosen)

@@ -28,9 +28,15 @@ class StartError(Exception):
     """A member has ended before it could be reached."""
 
 
+class SlowStartError(StartError):
+    """A member could not be reached for too long, and has been killed. Its log tells what it was at."""
+
+
 @dataclass
 class Member:
-    """One member, with its data under `data`. `clock_offset` is how far its clock is off, in seconds."""
+    """One member, with its data under `data`. `clock_offset` is how far its clock is off, in seconds; `patience`
+    multiplies the times that it has to start and to end.
+    """
 
     name: str
     data: Path
@@ -38,6 +44,7 @@ class Member:
     dsn: str
     clock_offset: float = 0.0
     lease: float = LEASE_SECONDS
+    patience: float = 1.0
     address: str = ""
     process: Process | None = None
     stopped: bool = False
@@ -45,25 +52,38 @@ class Member:
     @property
     def serves(self) -> bool:
         """True if programs may find it: it has been started, and nobody has stopped or ended it."""
-        return bool(self.address) and self.process is not None and self.process.returncode is None and not self.stopped
+        return bool(self.address) and not self.has_ended and not self.stopped
+
+    @property
+    def has_ended(self) -> bool:
+        """True if it does not run."""
+        return self.process is None or self.process.returncode is not None
 
     async def start(self, step: str = "") -> None:
         """Start it, and return when it can be reached. `step`: where it is to die. Raises StartError."""
-        assert self.process is None or self.process.returncode is not None, f"{self.name} runs"
+        assert self.has_ended, f"{self.name} runs"
         self.address = ""
         self.stopped = False
         with (self.data.parent / f"{self.name}.log").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "tests.sharing.chaos.member", self.name, str(self.data), self.group, self.dsn),
-                *("--clock", str(self.clock_offset), "--lease", str(self.lease)),
+                *("--clock", str(self.clock_offset), "--lease", str(self.lease), "--leashed"),
                 *(("--step", step) if step else ()),
                 cwd=ROOT,
+                stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
             )
         assert self.process.stdout is not None
-        async with asyncio.timeout(_START_SECONDS):
-            line = await self.process.stdout.readline()
+        seconds = self.patience * _START_SECONDS
+        try:
+            async with asyncio.timeout(seconds):
+                line = await self.process.stdout.readline()
+        except TimeoutError:
+            self._send(signal.SIGUSR1)
+            await asyncio.sleep(1.0)
+            await self.kill()
+            raise SlowStartError(f"{self.name} did not start in {seconds:g} s: {self.log()[-8000:]}") from None
         if not line:
             raise StartError(f"{self.name} ended with {await self.process.wait()}: {self.log()[-2000:]}")
         self.address = line.decode().strip()
@@ -107,5 +127,5 @@ class Member:
         self._send(number)
         self._send(signal.SIGCONT)
         if self.process is not None:
-            async with asyncio.timeout(_STOP_SECONDS):
+            async with asyncio.timeout(self.patience * _STOP_SECONDS):
                 await self.process.wait()

@@ -11,9 +11,12 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.sharing.chaos.clients import DEFINITIONS, PRIVATE, Clerk, Client
-from tests.sharing.chaos.judging import judge, watch
+from tests.sharing.chaos.database_faults import SESSIONS_MAX
+from tests.sharing.chaos.judging import judge
 from tests.sharing.chaos.ledger import Ledger, Outcome
 from tests.sharing.chaos.processes import Member
+from tests.sharing.chaos.scene import Scene
+from tests.sharing.chaos.tables import watch
 from tests.sharing.chaos.trouble import Trouble
 from tests.sharing.chaos.writers import Writer
 from tests.sharing.database import GroupDatabase
@@ -32,7 +35,9 @@ _WRITERS: Final = 2
 @dataclass
 class Chosen:
     """The kind of run. `clients` is how many there are for each member; `clocks` how far apart those of the members
-    are, in seconds; `pause`, how long programs rest between two steps.
+    are, in seconds; `pause`, how long programs rest between two steps; `only`, the kinds of faults, with commas between
+    them, where there are not to be all (`trouble.KINDS`); `patience` multiplies the times in which a member has to
+    start, to end and to be back, for a machine that has other work.
     """
 
     members: int = 3
@@ -41,6 +46,8 @@ class Chosen:
     seed: int = 1
     clocks: float = 5.0
     pause: float = 0.0
+    only: str = ""
+    patience: float = 1.0
 
 
 @dataclass
@@ -49,6 +56,7 @@ class Result:
 
     wrong: list[str]
     happened: Counter[str]
+    lost: Counter[str] = field(default_factory=Counter)  # statements, and answers to them
     units: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     messages: int = 0
@@ -57,6 +65,7 @@ class Result:
     consumed: int = 0
     in_turn: int = 0
     unheard: Counter[str] = field(default_factory=Counter)
+    back: dict[str, float] = field(default_factory=dict)  # how many seconds after the last fault each member served
 
     def __str__(self) -> str:
         figures: dict[str, Any] = {
@@ -72,16 +81,24 @@ async def run(folder: Path, chosen: Chosen) -> Result:
     random = Random(chosen.seed)
     ledger = Ledger()
     async with AsyncExitStack() as stack:
-        server = stack.enter_context(Postgres(in_memory=False))
+        server = stack.enter_context(Postgres(in_memory=False, max_connections=str(SESSIONS_MAX)))
         group = GroupDatabase(server)
         await group.make()
         await watch(group)
         lines = [await stack.enter_async_context(Proxy(server)) for _ in range(chosen.members)]
         members = [
-            Member(f"QM{number + 1}", folder / f"QM{number + 1}", group.name, line.dsn, number * chosen.clocks)
+            Member(
+                f"QM{number + 1}",
+                folder / f"QM{number + 1}",
+                group.name,
+                line.dsn,
+                number * chosen.clocks,
+                patience=chosen.patience,
+            )
             for number, line in enumerate(lines)
         ]
-        trouble = Trouble(group, members, lines, ledger, Random(random.random()))
+        scene = Scene(group, members, lines, ledger, Random(random.random()), stack)
+        trouble = Trouble(scene, chosen.only, chosen.patience)
         kinds = [Client] * chosen.members * chosen.clients + [Clerk] * _CLERKS + [Writer] * _WRITERS
         clients = [
             kind(
@@ -95,7 +112,7 @@ async def run(folder: Path, chosen: Chosen) -> Result:
             for number, kind in enumerate(kinds)
         ]
         try:
-            await _start(members)
+            await _start(members, random)
             async with asyncio.TaskGroup() as tasks:
                 for client in clients:
                     tasks.create_task(client.run())
@@ -104,22 +121,24 @@ async def run(folder: Path, chosen: Chosen) -> Result:
                 finally:
                     for client in clients:
                         client.end()
-            await trouble.heal()
-            for client in clients:
-                await client.finish()
-            wrong = await judge(group, members, ledger)
+            if await trouble.heal():
+                for client in clients:
+                    await client.finish()
+                scene.wrong += await judge(group, members, ledger)
         finally:
             for member in members:
                 await member.kill()
-    return _result(wrong, trouble, ledger, clients)
+    return _result(scene, trouble, clients)
 
 
-async def _start(members: list[Member]) -> None:
+async def _start(members: list[Member], random: Random) -> None:
+    """Start all. Some end when they have lost their group, and others go on without it."""
     for member in members:
         await member.start()
         if member is members[0]:
             await member.mqsc(DEFINITIONS)
         await member.mqsc(PRIVATE)
+        await member.mqsc(f"ALTER QMGR CFCONLOS({random.choice(('TERMINATE', 'TOLERATE'))})")
 
 
 def _some_member(members: list[Member], random: Random) -> tuple[str, str] | None:
@@ -130,8 +149,10 @@ def _some_member(members: list[Member], random: Random) -> tuple[str, str] | Non
     return member.name, member.address
 
 
-def _result(wrong: list[str], trouble: Trouble, ledger: Ledger, clients: list[Client]) -> Result:
-    result = Result(wrong, trouble.happened)
+def _result(scene: Scene, trouble: Trouble, clients: list[Client]) -> Result:
+    ledger = scene.ledger
+    result = Result(scene.wrong, scene.happened, lost=scene.losses.lost)
+    result.back = {name: round(seconds, 1) for name, seconds in trouble.back.items()}
     result.units.update(unit.outcome.value for unit in ledger.puts.values())
     result.messages = sum(len(unit.keys) for unit in ledger.puts.values())
     result.moved = ledger.moved
