@@ -174,7 +174,7 @@ class PageGets:
             await self._undo(queue, get, chosen, joined)
             raise
         if joined is not None:
-            written(grant, joined)
+            written(grant, joined, self._database.epoch)
         await self._member.locks.end(queue, free)
         return grant, False
 

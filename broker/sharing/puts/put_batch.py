@@ -10,12 +10,11 @@ from __future__ import annotations
 from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
 from broker.core.calls.savepoint import Savepoint
 from broker.core.message.generated.reports import asks_any
 from broker.mqi.errors import MQError
-from broker.sharing.puts.writing import limited, placed_by, put_messages
+from broker.sharing.puts.writing import enter_unit, limited, placed_by, put_messages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -59,9 +58,11 @@ class PutBatch:
         puts: Sequence[GatheredPut],
         depths: Mapping[SharedQueue, int],
         check_security: Callable[[DatabaseSession], Awaitable[None]],
+        epoch: Callable[[], int],
     ) -> None:
         self._conversation = conversation
         self._check_security = check_security
+        self._epoch = epoch
         self._puts = puts
         self.depths = depths
         hconn = conversation.hconn
@@ -87,7 +88,7 @@ class PutBatch:
         await self.check_rights(session)
         joined = self._conversation.hconn.unit
         if joined is not None and joined.shared is not None:
-            joined.shared.id = joined.shared.id or uuid4()
+            enter_unit(joined.shared, self._epoch())
         if not self._placed:
             return 0
         now = self._conversation.context.clock.time()

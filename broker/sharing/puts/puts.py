@@ -136,7 +136,9 @@ class GroupPuts:
         depths: dict[SharedQueue, int] = {}
         stale = 0
         while True:
-            batch = PutBatch(conversation, puts, depths, self._member.repository.check_security)
+            batch = PutBatch(
+                conversation, puts, depths, self._member.repository.check_security, lambda: self._database.epoch
+            )
             try:
                 if is_keyed(puts[0]):
                     await write_keyed(self._member, conversation, batch, puts[0])
