@@ -450,5 +450,5 @@ async def _versions(group: GroupDatabase) -> dict[str, int]:
 
 
 def test_sessions_say_of_which_version_their_member_is() -> None:
-    settings = Database(QueueSharingGroup("GRP1", ""), "QM1")._settings("start")
+    settings = Database(QueueSharingGroup("GRP1", ""), "QM1")._settings("start", 0)
     assert settings["evermq.version"] == str(THIS)

@@ -15,12 +15,12 @@ import asyncpg
 
 from broker.sharing.members.display_group import ADMINISTRATOR
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the SQL of this release: `sql/tables` has its migrations, up to this number, and `sql/functions` its functions.
 One higher in the first release that changes any of them.
 """
 
-OLDEST: Final = 1
+OLDEST: Final = 3
 """The oldest version whose members may join beside those of this release."""
 
 RETIRED: Final[tuple[str, ...]] = ()
@@ -32,6 +32,8 @@ POSTGRES_OLDEST: Final = 150000
 ROOMS: Final = (
     "transactions",
     "announcements",
+    "depths",
+    "holding",
     "members",
     "recovery",
     "tags",
@@ -43,8 +45,6 @@ ROOMS: Final = (
     "keys",
     "delays",
     "gets",
-    "locks",
-    "returns",
     "deliveries",
     "expiry",
     "claims",
@@ -233,7 +233,7 @@ class _Upgrade:
         if await session.fetchval("SELECT to_regnamespace($1)", self.schema) is None:
             await session.execute(f"CREATE SCHEMA {self.schema}")
         await session.execute(f"SET LOCAL search_path TO {self.schema}")
-        for migration in sql.tables:
+        for migration in filter(None, sql.tables):
             await session.execute(migration)
         await session.execute(sql.functions)
         properties = [("version", str(sql.oldest)), ("sql", str(sql.version))]

@@ -32,7 +32,7 @@ from broker.sharing.database.sessions import NOT_JOINED
 from broker.sharing.members.joining import HeldError, Joining
 from broker.sharing.members.lease import MemberLease, words
 from broker.sharing.members.lease_times import LeaseTimes
-from broker.sharing.members.recovery import Claim, StuckError, recover
+from broker.sharing.members.recovery import Claim, recover
 from broker.sharing.members.snapshots import SnapshotWatch
 from broker.sharing.members.takeover import Takeover
 
@@ -242,8 +242,8 @@ class Membership:
         done = await recover(claim, step)
         if done:
             logger.info(
-                "recovered what was left member=%s epoch=%d got=%d units=%d locks=%d",
-                self.name, claimed, done.decided, done.units, done.locks,
+                "recovered what was left member=%s epoch=%d units=%d locks=%d stray=%d",
+                self.name, claimed, done.units, done.locks, done.stray,
             )  # fmt: skip
 
     # Life
@@ -311,9 +311,6 @@ class Membership:
             except GroupError as error:
                 if self._is_news(str(error)):
                     logger.error("%s", error, extra={"event": "group_refused"})
-            except StuckError as stuck:  # it has told what holds it
-                self.waits_for = stuck.detail
-                pause = self.times.lease
             except (MQError, OutcomeUnknownError, asyncpg.PostgresError, TimeoutError, *LOST) as error:
                 self._not_joined(error)
             else:

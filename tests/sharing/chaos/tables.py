@@ -21,7 +21,7 @@ _SHOWN: Final = 5  # of a kind
 # What must hold
 
 BREACHES: Final = {
-    "messages in no unit of work": LEAKS["messages in no unit of work"],
+    "breaches": LEAKS["breaches"],
     "units of work of no life": (
         "SELECT id, member, epoch FROM unit_of_work AS u WHERE state = 'ACTIVE'"
         " AND NOT EXISTS (SELECT FROM member AS m WHERE m.name = u.member AND u.epoch <= m.epoch)"
@@ -30,21 +30,11 @@ BREACHES: Final = {
         "SELECT id, u.member, u.epoch FROM unit_of_work AS u JOIN member AS m ON m.name = u.member"
         " WHERE u.state = 'ACTIVE' AND m.state = 'INACTIVE'"
     ),
-    "messages held by nobody": (
-        "SELECT queue, place, state, unit, token, owner, member, epoch FROM message AS m WHERE state = 2"
-        " AND NOT EXISTS (SELECT FROM member AS life WHERE life.name = m.member AND m.epoch <= life.epoch)"
-    ),
     "messages held after a recovery": (
-        "SELECT queue, place, m.state, unit, token, owner, m.member, m.epoch FROM message AS m"
-        " JOIN member AS life ON life.name = m.member WHERE m.state IN (0, 2) AND life.state = 'INACTIVE'"
+        "SELECT queue, place, kind, unit, h.member, h.epoch FROM held AS h"
+        " JOIN member AS life ON life.name = h.member WHERE life.state = 'INACTIVE'"
     ),
-    "claims of no consumer": (
-        "SELECT queue, place, consumer FROM message AS m WHERE consumer IS NOT NULL"
-        " AND NOT EXISTS (SELECT FROM consumer AS c WHERE c.uuid = m.consumer)"
-    ),
-    "messages in two places": (
-        "SELECT queue, place FROM message GROUP BY queue, place HAVING count(*) > 1"
-    ),
+    "messages in two places": "SELECT place FROM all_messages GROUP BY place HAVING count(*) > 1",
     "keys in no unit of work": (
         "SELECT queue, key, unit FROM put_key AS k WHERE unit IS NOT NULL"
         " AND NOT EXISTS (SELECT FROM unit_of_work AS u WHERE u.id = k.unit AND u.state = 'ACTIVE')"
@@ -57,23 +47,17 @@ _MEMBER: Final = (
     " ON CONFLICT DO NOTHING"
 )
 _UNIT: Final = "INSERT INTO unit_of_work (id, member, epoch) VALUES (gen_random_uuid(), 'QM1', 2)"
-_MESSAGE: Final = (
-    "INSERT INTO message (queue, place, persistent, state, unit, member, epoch, consumer, msg_id, descriptor, length,"
-    " body, put_by) VALUES ('Q', {}, {}, {}, {}, {}, 2, {}, '', '', 0, '', 'QM1')"
+_HELD: Final = (
+    "INSERT INTO held (queue, place, persistent, state, kind, member, epoch, unit, msg_id, descriptor, length, body,"
+    " put_by) VALUES ('Q', 1, {}, 1, 2, 'QM1', 2, gen_random_uuid(), '', '', 0, '', 'QM1')"
 )
 
 BROKEN: Final = {
-    "messages in no unit of work": _MESSAGE.format(1, True, 2, "gen_random_uuid()", "'QM1'", "NULL"),
+    "breaches": _HELD.format(True),
     "units of work of no life": _UNIT,
     "units of work after a recovery": f"{_MEMBER.format('INACTIVE')}; {_UNIT}",
-    "messages held by nobody": _MESSAGE.format(1, True, 2, "NULL", "NULL", "NULL"),
-    "messages held after a recovery": (
-        _MEMBER.format("INACTIVE") + "; " + _MESSAGE.format(1, True, 2, "NULL", "'QM1'", "NULL")
-    ),
-    "claims of no consumer": _MESSAGE.format(1, True, 6, "NULL", "NULL", "gen_random_uuid()"),
-    "messages in two places": "; ".join(
-        _MESSAGE.format(1, persistent, 1, "NULL", "NULL", "NULL") for persistent in (True, False)
-    ),
+    "messages held after a recovery": _MEMBER.format("INACTIVE") + "; " + _HELD.format(True),
+    "messages in two places": "; ".join(_HELD.format(persistent) for persistent in (True, False)),
     "keys in no unit of work": (
         "INSERT INTO put_key (queue, key, unit, place, msg_id, digest) VALUES ('Q', '', gen_random_uuid(), 1, '', '')"
     ),
@@ -91,29 +75,33 @@ AT_REST: Final = {
         kind: f"{LEAKS[kind]}{_OF_AGENTS.get(kind, '')}"
         for kind in (
             "units of work", "handles", "connection tags", "messages not at rest", "keys in units of work",
-            "depths that are wrong",
         )
     },
     "prepared units": "SELECT id, sink, batch FROM prepared_unit",
-    "on their way": "SELECT count(*) FROM message WHERE queue = 'SYSTEM.QSG.TRANSMIT.QUEUE' HAVING count(*) > 0",
+    "on their way": "SELECT count(*) FROM all_messages WHERE queue = 'SYSTEM.QSG.TRANSMIT.QUEUE' HAVING count(*) > 0",
     **BREACHES,
 }  # fmt: skip
 
 # What the database shows
 
 _MESSAGES: Final = (
-    f"SELECT queue, convert_from(body, 'UTF8') FROM {{}}.message WHERE queue IN {SHARED_QUEUES} ORDER BY queue, place"
+    "SELECT queue, convert_from(body, 'UTF8') FROM {}.all_messages "
+    f"WHERE queue IN {SHARED_QUEUES} ORDER BY queue, place"
 )
 
 _NOTE: Final = """
 CREATE TABLE note (number bigserial PRIMARY KEY, body bytea NOT NULL, given boolean NOT NULL);
 CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO note (body, given) VALUES (NEW.body, NEW.state = 2 AND NEW.unit IS NULL);
+    IF TG_OP = 'DELETE' THEN
+        INSERT INTO note (body, given) VALUES (OLD.body, true);
+    ELSE
+        INSERT INTO note (body, given) VALUES (NEW.body, false);
+    END IF;
     RETURN NULL;
 END $$;
-CREATE TRIGGER note AFTER UPDATE ON message FOR EACH ROW
-    WHEN (NEW.queue = 'ALONE' AND NEW.state <> OLD.state) EXECUTE FUNCTION note();
+CREATE TRIGGER taken AFTER DELETE ON message FOR EACH ROW WHEN (OLD.queue = 'ALONE') EXECUTE FUNCTION note();
+CREATE TRIGGER there AFTER INSERT ON message FOR EACH ROW WHEN (NEW.queue = 'ALONE') EXECUTE FUNCTION note();
 """
 _GIVEN: Final = (
     "SELECT convert_from(body, 'UTF8') FROM"
@@ -193,15 +181,15 @@ def has_renewed(group: GroupDatabase, member: str, since: str, lease: float) -> 
 # Where members die
 
 STEPS: Final = {
-    "BEGIN": 20, "put_messages": 20, "get_messages": 20, "begin_unit": 5, "commit_unit": 20, "outcome_of_unit": 2,
+    "BEGIN": 20, "put_messages": 20, "get_messages": 20, "join_unit": 5, "commit_units": 20, "outcome_of_unit": 2,
     "forget_units": 10, "COMMIT": 20, "write": 20, "take_tag": 5, "release_tag": 5, "UPDATE": 2,
     "publish_units": 5,
 }  # fmt: skip
 """Where members die while programs work: about to take one of them for the nth time, or having taken it; so often at
-most. A mixed unit is prepared by a write, decided by `commit_unit`, ended by a write and forgotten; UPDATE renews the
+most. A mixed unit is prepared by a write, decided by `commit_units`, ended by a write and forgotten; UPDATE renews the
 lease (queue-sharing rules 10.3.1 and 10.3.4 to 10.3.6).
 """
-STEPS_OF_RECOVERY: Final = "recover_decided", "recover_units", "recover_locks", "end_recovery"
+STEPS_OF_RECOVERY: Final = "recover", "end_recovery"
 STEPS_OF_START: Final = "join_group", *STEPS_OF_RECOVERY
 """Of its own recovery (queue-sharing rule 10.3.7)."""
 STEPS_OF_TAKEOVER: Final = "count", "take_over", *STEPS_OF_RECOVERY

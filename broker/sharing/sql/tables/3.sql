@@ -22,8 +22,9 @@ CREATE TABLE member (
     recoverer   text,
     instance    uuid NOT NULL,           -- of the member's data: no two queue managers have the same
     address     text NOT NULL DEFAULT '',
-    started     timestamptz NOT NULL DEFAULT clock_timestamp()
-);
+    started     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    version     integer NOT NULL DEFAULT 1   -- of the SQL that it is of (`join_group`)
+) WITH (fillfactor = 50);
 
 -- Definitions with QSGDISP(GROUP) and QSGDISP(SHARED). `version` rises with each change, and is never used again.
 CREATE SEQUENCE object_version CACHE 1;
@@ -48,54 +49,97 @@ INSERT INTO structure (name, attributes, version) VALUES
     ('APPL', '{"RECOVER": 1, "DESCR": "shared queues that name no structure"}', nextval('object_version')),
     ('CSQSYSAPPL', '{"RECOVER": 1, "DESCR": "system queues of the group"}', nextval('object_version'));
 
--- One row a shared queue: its depth is the last thing that a transaction changes.
-CREATE TABLE queue (
-    name      text PRIMARY KEY,
-    depth     bigint NOT NULL DEFAULT 0
-);
+-- One row a shared queue. Who deals out anew what room is left on it locks that first (`reserve`).
+CREATE TABLE queue (name text PRIMARY KEY);
 
--- Messages, in the order of `place`: four bits of 9 - effective priority, then 56 of `arrival`, drawn at the put.
+-- Messages. What is in `message` is free for everybody; what anybody holds has been moved to `held`, with whose it is.
+--
+-- Those that anybody may get: state 1, available, or 8, delayed until `not_before`. In the order of `place`: four bits
+-- of 9 - effective priority, then 56 of `arrival`, drawn at the put. No other message of the group has the same.
 CREATE SEQUENCE arrival CACHE 1;
 CREATE TABLE message (
-    queue          text NOT NULL,
     place          bigint NOT NULL,
-    persistent     boolean NOT NULL,
+    msg_flags      bigint NOT NULL DEFAULT 0,  -- 32 bits without a sign; and bit 32 where it starts nothing (`starts`)
+    deadline       double precision,         -- seconds since 1970
+    not_before     double precision NOT NULL DEFAULT 0,
+    msg_seq_number integer NOT NULL DEFAULT 1,
+    byte_offset    integer NOT NULL DEFAULT 0,
+    length         integer NOT NULL,
+    backout_count  integer NOT NULL DEFAULT 0,
     state          smallint NOT NULL,
-    unit           uuid,                 -- of whose unit of work a PUT_PENDING or GET_PENDING message is
-    member         text,                 -- who has got, locked or put it
-    epoch          bigint,               -- ... in which life
-    owner          text,                 -- of a browse lock: the handle, in the member's own words
-    token          uuid,                 -- of a get outside syncpoint that is not handed over yet
+    persistent     boolean NOT NULL,
+    queue          text NOT NULL,
+    put_by         text NOT NULL,            -- at which member it counts: who has put it, or made it available since
     msg_id         bytea NOT NULL,
     correl_id      bytea,
     group_id       bytea,
-    msg_seq_number integer NOT NULL DEFAULT 1,
-    byte_offset    integer NOT NULL DEFAULT 0,
-    msg_flags      bigint NOT NULL DEFAULT 0,   -- 32 bits without a sign; and bit 32 where it starts nothing (`starts`)
-    deadline       double precision,     -- seconds since 1970
-    not_before     double precision NOT NULL DEFAULT 0,
-    handling       bytea,
     order_key      bytea,
-    descriptor     bytea NOT NULL,       -- as the store of a queue manager keeps it (`MessageRow.descriptor`)
-    length         integer NOT NULL,
-    body           bytea NOT NULL,
-    backout_count  integer NOT NULL DEFAULT 0,
-    put_by         text NOT NULL,        -- at which member it counts: who has put it, or made it available since
-    consumer       uuid,
-    claim_sequence bigint,
-    PRIMARY KEY (queue, place, persistent)
+    handling       bytea,
+    descriptor     bytea NOT NULL,           -- as the store of a queue manager keeps it (`MessageRow.descriptor`)
+    body           bytea NOT NULL
 ) PARTITION BY LIST (persistent);
 CREATE TABLE message_persistent PARTITION OF message FOR VALUES IN (true);
 CREATE UNLOGGED TABLE message_nonpersistent PARTITION OF message FOR VALUES IN (false);
-CREATE INDEX message_available ON message (queue, place) WHERE state = 1;
-CREATE INDEX message_by_msg_id ON message (queue, msg_id, place) WHERE state = 1;
-CREATE INDEX message_by_correl_id ON message (queue, correl_id, place) WHERE state = 1 AND correl_id IS NOT NULL;
-CREATE INDEX message_by_group_id ON message (queue, group_id, msg_seq_number, byte_offset, place) WHERE group_id IS NOT NULL;
-CREATE INDEX message_by_order_key ON message (queue, order_key) WHERE order_key IS NOT NULL;
-CREATE INDEX message_by_unit ON message (unit) WHERE unit IS NOT NULL;
-CREATE INDEX message_by_member ON message (member, epoch) WHERE member IS NOT NULL;
-CREATE INDEX message_waiting ON message (not_before) WHERE state = 8;
-CREATE INDEX message_by_deadline ON message (queue, deadline) WHERE deadline IS NOT NULL;
+
+-- Messages that somebody holds: the same columns in the same order, as they were in `message`, then whose each is. Kind 0,
+-- put in a unit of work, 2, got in one, 3, locked by a browse, are a member's, in one life of it: its recovery ends them. 6,
+-- claimed, and 7, in a prepared unit of a sink, are no member's: '' and 0. `unit` is the unit of work, the consumer or
+-- the prepared unit, of a browse lock zeros.
+CREATE TABLE held (
+    LIKE message INCLUDING DEFAULTS,
+    kind     smallint NOT NULL,
+    member   text NOT NULL,
+    epoch    bigint NOT NULL,
+    unit     uuid NOT NULL,
+    sequence bigint                          -- of a claim, from 1
+) PARTITION BY LIST (persistent);
+CREATE TABLE held_persistent PARTITION OF held FOR VALUES IN (true);
+CREATE UNLOGGED TABLE held_nonpersistent PARTITION OF held FOR VALUES IN (false);
+
+-- All messages, with the state that the core knows: of those that are free, and those that somebody holds.
+CREATE VIEW all_messages AS
+    SELECT message.*, NULL::text AS member, NULL::bigint AS epoch, NULL::uuid AS unit,
+           NULL::bigint AS sequence FROM message
+    UNION ALL
+    SELECT place, msg_flags, deadline, not_before, msg_seq_number, byte_offset, length, backout_count, kind, persistent, queue,
+           put_by, msg_id, correl_id, group_id, order_key, handling, descriptor, body, member, epoch, unit, sequence
+        FROM held;
+
+-- A lane's share of the depth of a queue: `n` has a sign, the sum of all is the depth. `n` may rise to `allowance` without
+-- a look at the others, and all allowances come to MAXDEPTH at most. In the same row the number of the lane's last
+-- transaction on this queue: by this it learns what has become of one whose session was lost at its COMMIT. The queue ''
+-- is for transactions that count nothing.
+CREATE TABLE share (
+    queue     text NOT NULL,
+    member    text NOT NULL,
+    lane      integer NOT NULL,
+    n         bigint NOT NULL DEFAULT 0,
+    allowance bigint NOT NULL DEFAULT 0,
+    turn      bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (queue, member, lane)
+) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0,
+        autovacuum_vacuum_cost_delay = 0);
+
+-- Indexes: partition by partition, since what was locked is touched there, by its `ctid`. One index has the order of a queue.
+DO $$
+DECLARE
+    part text;
+BEGIN
+    FOREACH part IN ARRAY ARRAY['persistent', 'nonpersistent'] LOOP
+        EXECUTE format('CREATE UNIQUE INDEX %1$s_in_order ON message_%1$s (queue, state, place)', part);
+        EXECUTE format('CREATE INDEX %1$s_by_msg_id ON message_%1$s (queue, msg_id, place)', part);
+        EXECUTE format('CREATE INDEX %1$s_by_correl_id ON message_%1$s (queue, correl_id, place) WHERE correl_id IS NOT NULL', part);
+        EXECUTE format('CREATE INDEX %1$s_by_group_id ON message_%1$s (queue, group_id, msg_seq_number, byte_offset, place) WHERE group_id IS NOT NULL', part);
+        EXECUTE format('CREATE INDEX %1$s_by_order_key ON message_%1$s (queue, order_key) WHERE order_key IS NOT NULL', part);
+        EXECUTE format('CREATE INDEX %1$s_by_deadline ON message_%1$s (queue, deadline) WHERE deadline IS NOT NULL', part);
+        EXECUTE format('CREATE INDEX %1$s_waiting ON message_%1$s (not_before) WHERE state = 8', part);
+        EXECUTE format('CREATE UNIQUE INDEX held_%1$s_by_place ON held_%1$s (place)', part);
+        EXECUTE format('CREATE UNIQUE INDEX held_%1$s_by_holder ON held_%1$s (member, epoch, unit, sequence)', part);
+        EXECUTE format('CREATE INDEX held_%1$s_by_order_key ON held_%1$s (queue, order_key) WHERE order_key IS NOT NULL', part);
+        EXECUTE format('ALTER TABLE message_%1$s SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)', part);
+        EXECUTE format('ALTER TABLE held_%1$s SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)', part);
+    END LOOP;
+END $$;
 
 -- Units of work that touch shared queues. The row's state is the decision (docs/sharing.md).
 CREATE TABLE unit_of_work (
@@ -105,19 +149,25 @@ CREATE TABLE unit_of_work (
     state   text NOT NULL DEFAULT 'ACTIVE' CHECK (state IN ('ACTIVE', 'COMMITTED', 'BACKED_OUT')),
     tag     bytea,
     started timestamptz NOT NULL DEFAULT clock_timestamp()
-);
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.01,
+        autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX unit_by_member ON unit_of_work (member, epoch);
 CREATE INDEX unit_by_tag ON unit_of_work (tag) WHERE tag IS NOT NULL;
 
--- The last transaction of each lane of a member, in one life of it: by this it learns what has become of one whose
--- session was lost at its COMMIT.
-CREATE TABLE lane (
-    member text NOT NULL,
-    epoch  bigint NOT NULL,
-    number integer NOT NULL,
-    turn   bigint NOT NULL,
-    PRIMARY KEY (member, epoch, number)
-) WITH (fillfactor = 50);
+-- A unit of work does not end, nor does its row go, while messages are in it: nobody would free them. It is looked at when
+-- the transaction is committed.
+CREATE FUNCTION leaves_nothing() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    q_name text;
+BEGIN
+    SELECT queue INTO q_name FROM held WHERE member = OLD.member AND epoch = OLD.epoch AND unit = OLD.id LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'unit of work % would leave messages of % behind', OLD.id, q_name USING ERRCODE = 'EM006';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER leaves_nothing AFTER DELETE OR UPDATE OF state ON unit_of_work
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (OLD.state = 'ACTIVE') EXECUTE FUNCTION leaves_nothing();
 
 -- Handles that are open on shared queues, but for those of MQPUT1 and of distribution lists. One for input with
 -- `exclusive` is the only one for input.
@@ -173,7 +223,6 @@ CREATE TABLE consumer (
     since        double precision NOT NULL DEFAULT 0,
     turn         text NOT NULL DEFAULT ''
 );
-CREATE UNIQUE INDEX message_by_claim ON message (consumer, claim_sequence, persistent) WHERE consumer IS NOT NULL;
 
 -- Sinks that publish to shared queues (claims 3.3), and their prepared units: they belong to no member. A sink that has
 -- no ledger, a `query` of null, is there as long as it has units. What the core knows of a unit is packed in `attributes`;
@@ -215,5 +264,19 @@ CREATE TABLE command (
     begun    boolean NOT NULL DEFAULT false,
     replies  jsonb,
     sent     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    its_user text,                        -- whose command it is, null for that of an owner (`send_command_of`)
     PRIMARY KEY (id, member)
 );
+
+-- What says who may do what, with QSGDISP(SHARED) (security 11). It is not among `object`, since members of version 1
+-- would take it for queues. `version` of an object is one of `object_version`; that of all of it rises in each transaction
+-- that changes any, and is read in one snapshot with it.
+CREATE TABLE security_object (
+    space      text NOT NULL,
+    name       text NOT NULL,
+    attributes jsonb NOT NULL,
+    version    bigint NOT NULL,
+    PRIMARY KEY (space, name)
+);
+CREATE TABLE security (one boolean PRIMARY KEY DEFAULT true CHECK (one), version bigint NOT NULL DEFAULT 0);
+INSERT INTO security DEFAULT VALUES;
