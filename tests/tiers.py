@@ -102,6 +102,7 @@ PARTS: Final = {
     "tests/sharing/test_chaos.py": NONE,
     "tests/sharing/test_conformance.py": WHOLE,
     "tests/sharing/test_kept_groups.py": WHOLE,
+    "tests/sharing/test_killed_upgrade.py": NONE,
     "tests/simulation/": 8,
     "tests/spark/": NONE,
     "tests/storage/test_backup.py": 3,

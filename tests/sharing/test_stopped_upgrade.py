@@ -21,7 +21,7 @@ from tests.sharing.released.leavings import leave_everything, older_members
 from tests.sharing.released.standing import lives, standing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from tests.sharing.postgres import Postgres
 
@@ -58,11 +58,9 @@ def unheard(copied: int, messages: int) -> None:
 
 
 @asynccontextmanager
-async def upgrading(
-    group: ReleasedGroup, cut_at: int | None = None, *, after: bool = False, cuts: Callable[[], None] = lambda: None
-) -> AsyncIterator[StoppedUpgrade]:
-    """An upgrade of the group in a session of its own."""
-    session = await cut_session(group.dsn, group.schema, cut_at, after=after, cuts=cuts)
+async def upgrading(group: ReleasedGroup, cut_at: int | None = None, **cutting: Any) -> AsyncIterator[StoppedUpgrade]:
+    """An upgrade of the group in a session of its own, which is cut off at a statement (`CutSession`)."""
+    session = await cut_session(group.dsn, group.schema, cut_at, **cutting)
     try:
         yield StoppedUpgrade(session, group.name, group.schema, NEW)
     finally:
@@ -327,53 +325,3 @@ async def test_there_is_no_way_back_behind_the_last_step(latest: ReleasedGroup) 
         with pytest.raises(UnsuitableError, match="behind its last step there is no way back"):
             await upgrade.undo()
         assert await upgrade.plan() is None
-
-
-# Killed
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-async def test_killed_at_each_statement_it_goes_on(latest: ReleasedGroup, short_slices: None, after: bool) -> None:
-    """The process that does it is gone before a statement is sent, or when it has had its effect."""
-    before = await standing(latest)
-    for number in count(1):
-        async with upgrading(latest, number, after=after) as upgrade:
-            try:
-                await upgrade.copy(unheard)
-            except asyncpg.InterfaceError:
-                pass
-            else:
-                break  # it has fewer statements
-        async with upgrading(latest) as upgrade:
-            await upgrade.copy(unheard)
-        assert await _aside(latest) == {**before, "depths": []}, number
-        async with upgrading(latest) as upgrade:
-            await upgrade.undo()
-        assert await standing(latest) == before, number
-    assert number > 30
-    for number in count(1):
-        async with upgrading(latest, number, after=after) as upgrade:
-            try:
-                await upgrade.end()
-            except asyncpg.InterfaceError:
-                pass
-            else:
-                break
-        if await latest.value("SELECT to_regclass('held') IS NOT NULL"):
-            break  # its COMMIT was the last thing that happened
-    assert number > 8
-    assert await standing(latest) == before
-
-
-async def _aside(group: ReleasedGroup) -> dict[str, Any]:
-    """What is in the new tables before the last step, which sets sequences and depths."""
-    session = await group.session(JUDGE)
-    real, group._judge = group._judge, session
-    await session.execute(f"SET search_path TO {group.schema}_upgrade")
-    schema, group.schema = group.schema, f"{group.schema}_upgrade"
-    found = await standing(group)
-    group._judge, group.schema = real, schema
-    await session.close()
-    for sequence in ("arrival", "object_version"):
-        found[sequence] = await group.rows(f"SELECT last_value FROM {sequence}")
-    return {**found, "depths": []}

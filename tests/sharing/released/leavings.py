@@ -274,3 +274,34 @@ async def _of_nobody(member: OlderMember) -> None:
     )
     await member.put("B", 6, unit=staged, staged=True)
     await session.execute("INSERT INTO published_unit VALUES ('S/4/0/0', 3)")
+
+
+_MULTIPLY = """
+INSERT INTO message (
+    queue, place, persistent, state, unit, member, epoch, owner, token, msg_id, correl_id, group_id, msg_seq_number,
+    byte_offset, msg_flags, deadline, not_before, handling, order_key, descriptor, length, body, backout_count, put_by,
+    consumer, claim_sequence
+)
+SELECT queue, (place >> 56 << 56) | nextval('arrival'), persistent, state, unit, member, epoch, owner, token,
+       decode(md5(format('%s %s', place, copy)), 'hex'), correl_id, group_id, msg_seq_number, byte_offset, msg_flags,
+       deadline, not_before, handling, order_key, descriptor, length, body, backout_count, put_by, consumer,
+       claim_sequence + 1000 * copy
+    FROM generate_series(1, $1) AS copy, message WHERE length < 10000
+"""
+
+
+async def leave_many(group: GroupDatabase, number: int) -> None:
+    """Let members leave about so many messages in every state behind: those of `leave_everything`, many times."""
+    await leave_everything(group)
+    session = await group.session()
+    there = await session.fetchval("SELECT count(*) FROM message WHERE length < 10000")
+    await session.execute("UPDATE message SET body = decode(repeat(md5(place::text), 8), 'hex') || body")
+    await session.execute(_MULTIPLY, number // there)
+    await session.execute(
+        "UPDATE queue SET depth = (SELECT count(*) FROM message WHERE message.queue = name AND state <> 2)"
+    )
+    await session.execute(
+        "INSERT INTO put_key SELECT queue, msg_id, NULL, place, msg_id, msg_id, NULL FROM message "
+        "WHERE queue = 'KEYED' AND state IN (1, 8) AND octet_length(msg_id) = 16"
+    )
+    await session.close()

@@ -53,6 +53,17 @@ async def standing(group: GroupDatabase) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+async def digest(group: GroupDatabase) -> list[dict[str, Any]]:
+    """What lies there of messages where they are very many: by queue and state their number, and a sum over all that
+    each is.
+    """
+    new = await group.value("SELECT to_regclass($1) IS NOT NULL", f"{group.schema}.held")
+    return await group.rows(
+        "SELECT queue, state, count(*) AS messages, sum(hashtextextended(to_jsonb(m)::text, 0)) AS told "
+        f"FROM ({_THREE if new else _TWO}) AS m GROUP BY queue, state ORDER BY queue, state"
+    )
+
+
 async def lives(group: GroupDatabase) -> list[tuple[Any, ...]]:
     """Return the members of a group: name, epoch, state and recoverer."""
     rows = await group.rows("SELECT name, epoch, state, recoverer FROM member ORDER BY name")
