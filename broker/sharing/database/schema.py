@@ -286,7 +286,7 @@ async def make_all(session: asyncpg.Connection, schema: str, sql: SqlSet) -> Non
     if await session.fetchval("SELECT to_regnamespace($1)", schema) is None:
         await session.execute(f"CREATE SCHEMA {schema}")
     await session.execute(f"SET LOCAL search_path TO {schema}")
-    for migration in sql.tables:
+    for migration in filter(None, sql.tables):
         await session.execute(migration)
     await session.execute(sql.functions)
     properties = [("version", str(sql.oldest)), ("sql", str(sql.version))]

@@ -13,7 +13,7 @@ _SAME: Final = (
 )
 _TWO: Final = f"""
 SELECT queue, {_SAME}, member, epoch,
-       CASE state WHEN 6 THEN consumer WHEN 3 THEN md5(owner)::uuid ELSE unit END AS unit,
+       CASE state WHEN 6 THEN consumer WHEN 3 THEN '00000000-0000-0000-0000-000000000000'::uuid ELSE unit END AS unit,
        claim_sequence AS sequence, state = 2 AND owner IS NOT DISTINCT FROM 'cancels' AS cancels
     FROM message WHERE state <> 2 OR unit IS NOT NULL ORDER BY queue, place
 """

@@ -59,7 +59,7 @@ CREATE TABLE queue (name text PRIMARY KEY);
 CREATE SEQUENCE arrival CACHE 1;
 CREATE TABLE message (
     place          bigint NOT NULL,
-    msg_flags      bigint NOT NULL,          -- 32 bits without a sign; and bit 32 where it starts nothing (`starts`)
+    msg_flags      bigint NOT NULL DEFAULT 0,  -- 32 bits without a sign; and bit 32 where it starts nothing (`starts`)
     deadline       double precision,         -- seconds since 1970
     not_before     double precision NOT NULL DEFAULT 0,
     msg_seq_number integer NOT NULL DEFAULT 1,
@@ -81,20 +81,29 @@ CREATE TABLE message (
 CREATE TABLE message_persistent PARTITION OF message FOR VALUES IN (true);
 CREATE UNLOGGED TABLE message_nonpersistent PARTITION OF message FOR VALUES IN (false);
 
--- Messages that somebody holds: the same columns in the same order, then whose each is. State 0, put in a unit of work, 2,
--- got in one, 3, locked by a browse, are a member's, in one life of it: its recovery ends them. 6, claimed, and 7, in a
--- prepared unit of a sink, are no member's: '' and 0. `unit` is the unit of work, the handle that browses, the consumer
--- or the prepared unit.
+-- Messages that somebody holds: the same columns in the same order, as they were in `message`, then whose each is. Kind 0,
+-- put in a unit of work, 2, got in one, 3, locked by a browse, are a member's, in one life of it: its recovery ends them. 6,
+-- claimed, and 7, in a prepared unit of a sink, are no member's: '' and 0. `unit` is the unit of work, the consumer or
+-- the prepared unit, of a browse lock zeros.
 CREATE TABLE held (
     LIKE message INCLUDING DEFAULTS,
+    kind     smallint NOT NULL,
+    member   text NOT NULL,
     epoch    bigint NOT NULL,
     unit     uuid NOT NULL,
-    member   text NOT NULL,
-    sequence bigint,                         -- of a claim, from 1
-    cancels  boolean NOT NULL DEFAULT false  -- it was got before its time: with the commit its key is free
+    sequence bigint                          -- of a claim, from 1
 ) PARTITION BY LIST (persistent);
 CREATE TABLE held_persistent PARTITION OF held FOR VALUES IN (true);
 CREATE UNLOGGED TABLE held_nonpersistent PARTITION OF held FOR VALUES IN (false);
+
+-- All messages, with the state that the core knows: of those that are free, and those that somebody holds.
+CREATE VIEW all_messages AS
+    SELECT message.*, NULL::text AS member, NULL::bigint AS epoch, NULL::uuid AS unit,
+           NULL::bigint AS sequence FROM message
+    UNION ALL
+    SELECT place, msg_flags, deadline, not_before, msg_seq_number, byte_offset, length, backout_count, kind, persistent, queue,
+           put_by, msg_id, correl_id, group_id, order_key, handling, descriptor, body, member, epoch, unit, sequence
+        FROM held;
 
 -- A lane's share of the depth of a queue: `n` has a sign, the sum of all is the depth. `n` may rise to `allowance` without
 -- a look at the others, and all allowances come to MAXDEPTH at most. In the same row the number of the lane's last
@@ -125,8 +134,7 @@ BEGIN
         EXECUTE format('CREATE INDEX %1$s_by_deadline ON message_%1$s (queue, deadline) WHERE deadline IS NOT NULL', part);
         EXECUTE format('CREATE INDEX %1$s_waiting ON message_%1$s (not_before) WHERE state = 8', part);
         EXECUTE format('CREATE UNIQUE INDEX held_%1$s_by_place ON held_%1$s (place)', part);
-        EXECUTE format('CREATE INDEX held_%1$s_by_holder ON held_%1$s (member, epoch, unit)', part);
-        EXECUTE format('CREATE UNIQUE INDEX held_%1$s_by_claim ON held_%1$s (unit, sequence) WHERE sequence IS NOT NULL', part);
+        EXECUTE format('CREATE UNIQUE INDEX held_%1$s_by_holder ON held_%1$s (member, epoch, unit, sequence)', part);
         EXECUTE format('CREATE INDEX held_%1$s_by_order_key ON held_%1$s (queue, order_key) WHERE order_key IS NOT NULL', part);
         EXECUTE format('ALTER TABLE message_%1$s SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)', part);
         EXECUTE format('ALTER TABLE held_%1$s SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)', part);

@@ -4,7 +4,8 @@ WITH before AS (
     SELECT queue, persistent, state, count(*) AS messages, sum(place) AS places, sum(backout_count) AS backouts,
            sum(length) AS bytes, sum(octet_length(body)) AS body_bytes,
            sum(hashtextextended(format('%s %s %s %s %s', place, member, epoch,
-               CASE state WHEN 3 THEN md5(owner)::uuid WHEN 6 THEN consumer ELSE unit END, claim_sequence), 0)) AS owners
+               CASE state WHEN 3 THEN '00000000-0000-0000-0000-000000000000'::uuid WHEN 6 THEN consumer ELSE unit END,
+               claim_sequence), 0)) AS owners
         FROM old.message WHERE state <> 2 OR unit IS NOT NULL GROUP BY queue, persistent, state
 ), after AS (
     SELECT queue, persistent, state, count(*) AS messages, sum(place) AS places, sum(backout_count) AS backouts,

@@ -6,7 +6,8 @@ INSERT INTO held (
 )
 SELECT place, msg_flags, deadline, not_before, msg_seq_number, byte_offset, length, backout_count, state, persistent, queue,
        put_by, msg_id, correl_id, group_id, order_key, handling, descriptor, body, coalesce(epoch, 0),
-       CASE state WHEN 3 THEN md5(owner)::uuid WHEN 6 THEN consumer ELSE unit END, coalesce(member, ''), claim_sequence,
+       CASE state WHEN 3 THEN '00000000-0000-0000-0000-000000000000'::uuid WHEN 6 THEN consumer ELSE unit END,
+       coalesce(member, ''), claim_sequence,
        state = 2 AND owner IS NOT DISTINCT FROM 'cancels'
     FROM old.message
     WHERE (queue, place, persistent) > ($1::text, $2::bigint, $3::boolean)
