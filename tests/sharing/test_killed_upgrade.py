@@ -110,7 +110,7 @@ async def test_postgresql_stopped_at_each_transaction_it_goes_on(
         found = await standing(group)
         depths = await group.rows(
             "SELECT name, (SELECT count(*) FROM message WHERE queue = name) + (SELECT count(*) FROM held "
-            "WHERE queue = name AND state <> 2) AS depth FROM queue ORDER BY name"
+            "WHERE queue = name AND kind <> 2) AS depth FROM queue ORDER BY name"
         )
         assert _but_sequences(found) == {**_but_sequences(expected), "depths": depths if not after else found["depths"]}
 

@@ -111,7 +111,7 @@ async def test_messages_of_units_of_work_that_have_no_row_come_over_and_stay_the
     await upgraded(latest)
     assert await standing(latest) == before
     assert await latest.value(
-        "SELECT count(*) FROM held AS h WHERE state IN (0, 2) "
+        "SELECT count(*) FROM held AS h WHERE kind IN (0, 2) "
         "AND NOT EXISTS (SELECT FROM unit_of_work WHERE id = h.unit)"
     )
 

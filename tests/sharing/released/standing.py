@@ -20,7 +20,8 @@ SELECT queue, {_SAME}, member, epoch,
 _THREE: Final = f"""
 SELECT queue, {_SAME}, NULL AS member, NULL AS epoch, NULL AS unit, NULL AS sequence, false AS cancels FROM message
 UNION ALL
-SELECT queue, {_SAME}, nullif(member, ''), nullif(epoch, 0), unit, sequence, cancels FROM held ORDER BY queue, place
+SELECT queue, {_SAME.replace(" state,", " kind AS state,")}, nullif(member, ''), nullif(epoch, 0), unit, sequence,
+       kind = 2 AND state = 8 FROM held ORDER BY queue, place
 """
 _DEPTHS: Final = {
     "queue": "SELECT name, depth FROM queue ORDER BY name",

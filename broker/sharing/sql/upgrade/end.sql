@@ -16,4 +16,4 @@ END $$;
 INSERT INTO share (queue, member, lane, n)
     SELECT name, '', 0, coalesce(free.n, 0) + coalesce(taken.n, 0) FROM queue
         LEFT JOIN (SELECT queue, count(*) AS n FROM message GROUP BY queue) AS free ON free.queue = name
-        LEFT JOIN (SELECT queue, count(*) AS n FROM held WHERE state <> 2 GROUP BY queue) AS taken ON taken.queue = name;
+        LEFT JOIN (SELECT queue, count(*) AS n FROM held WHERE kind <> 2 GROUP BY queue) AS taken ON taken.queue = name;
