@@ -27,7 +27,7 @@ def check_locks(managers: Sequence[QueueManager], group: GroupDatabase | None = 
     """
     there = [lock for manager in managers for lock in _on_private_queues(manager)]
     if group is not None:
-        sql = f"SELECT member, queue, place FROM message WHERE state = {LOCKED}"
+        sql = f"SELECT member, queue, place FROM held WHERE kind = {LOCKED}"
         there += [Lock(member, q_name, int(place)) for member, q_name, place in group.at_once(sql)]
     held = [lock for manager in managers for lock in _of_handles(manager)]
     assert sorted(there) == sorted(held), f"locked are {sorted(there)}, handles have {sorted(held)}"

@@ -146,11 +146,11 @@ class SharedSystem(System):
     def depth(self, name: str = "Q") -> int:
         if not self.manager.core.objects.queues[name].shared:
             return super().depth(name)
-        ((depth,),) = self.group.at_once(f"SELECT depth FROM queue WHERE name = '{name}'")
+        ((depth,),) = self.group.at_once(f"SELECT depth_of('{name}')")
         return int(depth)
 
     def held(self, name: str = "Q") -> int:
-        sql = f"SELECT count(*) FROM message WHERE queue = '{name}' AND state = {GET_PENDING}"
+        sql = f"SELECT count(*) FROM held WHERE queue = '{name}' AND kind = {GET_PENDING}"
         ((held,),) = self.group.at_once(sql)
         return int(held)
 

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import asyncpg
 
-from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, DELAYED, GET_PENDING
+from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, DELAYED
 from broker.core.names.sharing_group import TRANSMISSION_QUEUE
 from broker.sharing.database.schema import ensure
 from tests.sharing.postgres import JUDGE, OWNER
@@ -24,7 +24,7 @@ _empty_ones: WeakKeyDictionary[Postgres, list[str]] = WeakKeyDictionary()
 _as_made: WeakKeyDictionary[Postgres, dict[str, str]] = WeakKeyDictionary()
 
 _SHOWN: Final = 5  # of a kind
-_PASSING: Final = ("unit_of_work", "lane")  # tables whose rows a member writes and deletes when it comes to it
+_PASSING: Final = ("unit_of_work", "share")  # tables whose rows a member writes and deletes when it comes to it
 _AT_REST: Final = (AVAILABLE, DAMAGED, CLAIMED, DELAYED)
 
 LEAKS: Final = {
@@ -33,21 +33,11 @@ LEAKS: Final = {
     "handles": "SELECT * FROM handle",
     "connection tags": "SELECT * FROM connection_tag",
     "messages not at rest": (
-        "SELECT queue, place, state, unit, token, owner, member, epoch FROM message"
+        "SELECT queue, place, state, unit, member, epoch FROM all_messages"
         f" WHERE NOT state = ANY ('{{{','.join(map(str, _AT_REST))}}}')"
-        " OR unit IS NOT NULL OR token IS NOT NULL OR owner IS NOT NULL"
     ),
-    "messages in no unit of work": (
-        "SELECT queue, place, state, unit, member FROM message AS m WHERE unit IS NOT NULL AND CASE state"
-        " WHEN 7 THEN NOT EXISTS (SELECT FROM prepared_unit WHERE id = m.unit)"
-        " ELSE NOT EXISTS (SELECT FROM unit_of_work AS u WHERE u.id = m.unit AND u.state = 'ACTIVE') END"
-    ),
+    "breaches": "SELECT * FROM breach",
     "keys in units of work": "SELECT queue, key, unit FROM put_key WHERE unit IS NOT NULL",
-    "depths that are wrong": (
-        "SELECT name, depth, there FROM queue,"
-        f" LATERAL (SELECT count(*) AS there FROM message WHERE queue = name AND state <> {GET_PENDING}) AS counted"
-        " WHERE depth <> there"
-    ),
     "locks": (
         "SELECT locktype, relation::regclass::text, mode, pid FROM pg_locks JOIN pg_stat_activity USING (pid)"
         " WHERE starts_with(application_name, $1) OR locktype = 'advisory'"
@@ -185,7 +175,7 @@ class GroupDatabase:
 
     async def _tables(self) -> list[str]:
         """Return the tables of the group, a partitioned one for its parts."""
-        sql = "SELECT tablename FROM pg_tables WHERE schemaname = $1 AND tablename NOT LIKE 'message\\_%' ORDER BY 1"
+        sql = "SELECT tablename FROM pg_tables WHERE schemaname = $1 AND tablename !~ '^(message|held)_' ORDER BY 1"
         return [row["tablename"] for row in await self.rows(sql, self.schema)]
 
     async def remove(self) -> None:

@@ -48,7 +48,7 @@ async def free_again(members: Members) -> None:
     """Return when nothing is locked any more."""
 
     async def free() -> bool:
-        return not await members.group.value("SELECT count(*) FROM message WHERE state = 3")
+        return not await members.group.value("SELECT count(*) FROM held")
 
     await until(free)
 

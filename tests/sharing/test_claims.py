@@ -67,7 +67,7 @@ async def test_what_one_member_has_claimed_is_read_and_acknowledged_at_another(m
     await second.pin()
     assert await second.read() == [(1, b"1"), (2, b"2")]
     await second.acknowledge()
-    assert await members.group.value("SELECT depth FROM queue WHERE name = 'Q'") == 1
+    assert await members.group.value("SELECT depth_of('Q')") == 1
     third = await moved(second, members, "QM1")
     assert await third.batch() == [b"3"]
 
@@ -87,7 +87,7 @@ async def test_claims_stay_when_the_member_that_made_them_is_gone(members: Membe
     assert await other.read() == [(1, b"1")]
     await other.acknowledge()
     await members.clock.rest()  # its row goes after the answer
-    assert await members.group.value("SELECT count(*) FROM message") == 0
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 0
 
 
 async def test_two_members_claim_at_once_and_each_message_goes_to_one_without_a_hole(members: Members) -> None:
@@ -112,7 +112,7 @@ async def test_two_members_claim_at_once_and_each_message_goes_to_one_without_a_
         assert [sequence for sequence, _ in each] == list(range(1, len(each) + 1))
     bodies = [body for each in found for _, body in each]
     assert len(bodies) == len(set(bodies)) == 3000
-    assert await members.group.value("SELECT depth FROM queue WHERE name = 'Q'") == 0
+    assert await members.group.value("SELECT depth_of('Q')") == 0
 
 
 async def test_a_range_by_number_never_passes_a_put_that_was_on_its_way(members: Members) -> None:
@@ -140,7 +140,7 @@ async def test_a_range_by_number_never_passes_a_put_that_was_on_its_way(members:
             "SELECT queue, $1, persistent, 1, msg_id, descriptor, 1, '2', put_by FROM message WHERE body = '1'",
             place,
         )
-        await session.execute("UPDATE queue SET depth = depth + 1 WHERE name = 'Q'")
+        await session.execute("INSERT INTO share VALUES ('Q', 'QM1', 50, 1)")
         await under_way.commit()
         bodies, last = await asking
     finally:

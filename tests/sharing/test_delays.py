@@ -108,5 +108,5 @@ async def test_h3_3_and_h3_12_hold_on_shared_queues(members: Members, here: Queu
 
 async def test_a_message_that_waits_counts_in_the_depth(members: Members, here: Queue) -> None:
     await here.put(b"x", delay=10)
-    assert await members.group.value("SELECT depth FROM queue WHERE name = 'Q'") == 1
+    assert await members.group.value("SELECT depth_of('Q')") == 1
     assert (await here.get(options=MQGMO.BROWSE_FIRST, delayed=True)).data == b"x"

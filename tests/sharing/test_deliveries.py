@@ -41,7 +41,7 @@ async def test_what_is_put_at_one_member_is_handled_at_another(members: Members,
     assert await depth(members) == 0
     (settled,) = await settle(worker, Outcome.DONE, taken)
     assert (settled.became, settled.reason) == (Became.GONE, 0)
-    assert await members.group.value("SELECT count(*) FROM message") == 0
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 0
 
 
 async def test_each_message_is_handled_once_whoever_serves(members: Members, workers: Workers, here: Queue) -> None:
@@ -135,7 +135,7 @@ async def test_a_dead_letter_says_what_has_happened_at_any_member(
     assert message.properties["evermq.attempts"] == 3
     assert message.properties["evermq.error"] == "no such order"
     await members.clock.rest()  # its row goes after the answer
-    assert await members.group.value("SELECT count(*) FROM message") == 0
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 0
 
 
 async def test_a_dead_letter_for_which_there_is_no_room_is_held(
@@ -329,7 +329,7 @@ async def test_random_schedules_keep_the_order_of_keys_and_lose_nothing(
             await members.clock.advance(0.5)
     for key in "abcd":
         assert [name for name in done if name[0] == key] == [name for name in names if name[0] == key]
-    assert await members.group.value("SELECT count(*) FROM message") == 0
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 0
 
 
 # Who comes and goes
@@ -464,7 +464,7 @@ async def test_what_expires_under_its_handler_is_discarded_when_that_fails(
     await members.clock.advance(2)
     (settled,) = await settle(worker, Outcome.FAILED, taken)
     assert (settled.became, settled.reason) == (Became.EXPIRED, 0)
-    assert await members.group.value("SELECT count(*) FROM message") == 0
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 0
 
 
 async def test_what_has_expired_is_not_handled(members: Members, workers: Workers, here: Queue) -> None:

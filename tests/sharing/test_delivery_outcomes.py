@@ -124,10 +124,10 @@ async def test_wherever_the_line_breaks_a_message_is_taken_once(
         await members.clock.advance(3)
     (taken,) = await taking
     assert bodies([taken]) == ["a1"]
-    assert await members.group.value("SELECT count(*) FROM message WHERE state = 2") == 1
+    assert await members.group.value("SELECT count(*) FROM held WHERE kind = 2") == 1
     (settled,) = await settle(worker, Outcome.DONE, taken)
     assert settled.became == Became.GONE
-    assert await members.group.value("SELECT count(*) FROM message") == 0
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 0
 
 
 @pytest.mark.parametrize("pieces", [2, 4, 6])
@@ -141,7 +141,7 @@ async def test_where_nobody_knows_what_was_taken_it_comes_again(
         await there.put("a")
     await members.clock.advance(3)
     await settle(worker, Outcome.DONE, *await taking)
-    assert await members.group.value("SELECT count(*) FROM message") == 0
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 0
 
 
 @pytest.mark.parametrize("pieces", [0, 1, 3])
@@ -165,7 +165,7 @@ async def test_wherever_the_line_breaks_a_delivery_ends_as_its_worker_is_told(
         (again,) = await worker.take()
         await settle(worker, Outcome.DONE, again)
     await members.clock.rest()  # the rows of what was got go after the answers
-    assert await members.group.value("SELECT count(*) FROM message") == 0
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 0
 
 
 @pytest.mark.parametrize("pieces", [0, 1, 2])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from unittest.mock import patch
 
 import pytest
 
@@ -39,16 +38,3 @@ async def test_programs_of_another_member_are_told_of_by_its_name(group: GroupDa
         await there.open("Q", MQOO.OUTPUT)
         await members.clock.rest()
         assert Cause.NOT_OPEN_FOR_INPUT in (await here.explain("Q")).codes
-
-
-async def test_a_message_got_outside_syncpoint_is_gone_whether_its_row_is_or_not(group: GroupDatabase) -> None:
-    async with Members(group, 1) as members:
-        await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)")
-        connection = await members.connect("QM1")
-        await connection.put1("Q", b"A")
-        queue = await connection.open("Q", MQOO.INPUT_SHARED)
-        removals = members.member("QM1").deferred_deletes
-        with patch.object(removals, "_start"):
-            await queue.get()
-            assert (await connection.explain("Q")).codes == (Cause.NO_MESSAGE,)
-        removals._start()

@@ -87,7 +87,7 @@ async def test_what_a_get_has_taken_whose_answer_is_lost_is_not_committed_away(
     with patch("broker.sharing.gets.returned.ReturnedMessages._try_later"):  # nor if it has not come back by then
         assert (await queue.get(options=options)).data == b"1"
         assert await _loses_its_answer(members, queue.get(options=options), answers) == MQRC.CF_NOT_AVAILABLE
-        assert await members.group.value("SELECT count(*) FROM message WHERE state = 2 AND unit IS NOT NULL") == 2
+        assert await members.group.value("SELECT count(*) FROM held WHERE kind = 2") == 2
         with fails(MQRC.BACKED_OUT):
             await program.commit()
     assert await drained(queue) == [b"1", b"2"]
@@ -99,7 +99,7 @@ async def test_what_the_first_get_of_a_unit_has_taken_comes_back_when_its_answer
 ) -> None:
     assert await _loses_its_answer(members, queue.get(options=options), answers) == MQRC.CF_NOT_AVAILABLE
     await members.clock.rest()
-    while await members.group.value("SELECT count(*) FROM message WHERE state <> 1"):
+    while await members.group.value("SELECT count(*) FROM held"):
         pass
     assert await members.group.rows("SELECT * FROM unit_of_work") == []
     assert await drained(queue) == [b"1", b"2"]
@@ -110,7 +110,7 @@ async def test_what_is_being_taken_still_when_nobody_waits_for_it_any_more_comes
     members: Members, queue: Queue, rival: asyncpg.Connection, options: int
 ) -> None:
     """The database is lost to a get whose statement goes on there, behind a rival."""
-    await rival.execute("BEGIN; SELECT * FROM queue FOR UPDATE")
+    await rival.execute("BEGIN; LOCK TABLE share IN EXCLUSIVE MODE")
     getter = asyncio.ensure_future(reason_of(queue.get(options=options)))
     await members.group.until_blocked(getter)
     await members.lines["QM1"].cut()

@@ -142,9 +142,9 @@ async def test_what_a_failed_member_has_left_is_recovered_though_no_peer_runs(
         "INSERT INTO member (name, epoch, state, lease_until, instance) VALUES ('QM9', 3, 'ACTIVE', "
         "clock_timestamp() - interval '1 minute', gen_random_uuid())",
         f"INSERT INTO unit_of_work (id, member, epoch) VALUES ('{unit}', 'QM9', 3)",
-        "INSERT INTO queue VALUES ('Q', 0)",
-        "INSERT INTO message (queue, place, persistent, state, unit, member, epoch, msg_id, descriptor, length, body, "
-        f"put_by) VALUES ('Q', 1, true, 2, '{unit}', 'QM9', 3, 'm', '', 0, '', 'QM9')",
+        "INSERT INTO queue VALUES ('Q')",
+        "INSERT INTO held (queue, place, persistent, state, kind, unit, member, epoch, msg_id, msg_flags, descriptor, "
+        f"length, body, put_by) VALUES ('Q', 1, true, 1, 2, '{unit}', 'QM9', 3, 'm', 0, '', 0, '', 'QM9')",
     ):
         await session.execute(sql)
     await session.close()

@@ -31,7 +31,9 @@ def test_the_section_of_broker_toml_is_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.postgres
-async def test_the_statements_for_administrators_suit_the_tables(group: GroupDatabase) -> None:
+async def test_the_statements_for_administrators_suit_the_tables_which_ask_for_their_own_autovacuum(
+    group: GroupDatabase,
+) -> None:
     session = await group.session()
     changes = session.transaction()
     await changes.start()
@@ -42,7 +44,10 @@ async def test_the_statements_for_administrators_suit_the_tables(group: GroupDat
             "SELECT relname FROM pg_class WHERE relnamespace = $1::regnamespace AND reloptions::text LIKE '%autovac%'",
             group.schema,
         )
-        assert {row["relname"] for row in tuned} == {"message_persistent", "message_nonpersistent", "queue"}
+        assert {row["relname"] for row in tuned} == {
+            "message_persistent", "message_nonpersistent", "held_persistent", "held_nonpersistent", "share",
+            "unit_of_work",
+        }  # fmt: skip
     finally:
         await changes.rollback()  # others use the tables after this test
         await session.close()

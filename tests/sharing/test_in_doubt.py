@@ -114,7 +114,7 @@ async def test_s4_2_the_units_of_a_peer_that_is_gone_are_listed_and_backed_out_b
     assert await replies(members, f"{backout} QMNAME(QM9)") == [
         f"EMQ0005I: EverMQ unit {id} of QM9 resolved: BACKED_OUT."
     ]
-    assert await members.group.value("SELECT count(*) FROM message") == 0
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 0
     with fails(MQRC.BACKED_OUT):
         await program.commit()
 

@@ -156,7 +156,7 @@ async def test_a_connection_that_ends_meanwhile_has_its_call_answered(members: M
     assert await looking == MQRC.CONNECTION_BROKEN
     members.lines["QM2"].let_through()
     await members.clock.rest()
-    assert await members.group.value("SELECT count(*) FROM message") == 0
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 0
 
 
 async def test_a_member_does_not_read_what_it_has_changed_itself(members: Members) -> None:

@@ -72,7 +72,7 @@ async def test_a_member_that_has_crashed_writes_nothing_any_more_and_starts_on_w
     assert (await (await again.open("OWN", ALL)).get()).data == b"private"
     assert (await (await again.open("Q", ALL)).get()).data == b"shared"
     await members.clock.rest()  # its row goes after the answer
-    assert await members.group.value("SELECT count(*) FROM message") == 0
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 0
 
 
 async def test_display_group_shows_the_members_to_any_of_them(members: Members) -> None:

@@ -199,7 +199,7 @@ async def test_a_lease_is_renewed_and_its_clock_counts_the_time_of_suspension(pa
 async def test_a_renewal_does_not_wait_for_writers_that_are_fenced(pair: Members) -> None:
     member = pair.member("QM1")
     writer = await member.database.session("calls")
-    await writer.execute("BEGIN; SELECT enter(100, 2)")
+    await writer.execute("BEGIN; SELECT enter(2)")
     lease = MemberLease(member.database, member.membership.times)  # the member's own is renewed meanwhile
     assert await lease._renew()
     lease._drop()
@@ -239,7 +239,7 @@ async def test_s8_2_a_member_gives_its_lease_up_before_peers_take_over(
 _WRITER = """
 BEGIN;
 SELECT fence('QM1', 1);
-UPDATE queue SET depth = depth WHERE name = 'Q';
+UPDATE share SET n = n WHERE queue = 'Q';
 COMMIT;
 """
 

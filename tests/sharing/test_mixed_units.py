@@ -71,7 +71,7 @@ async def test_s4_1_a_member_that_is_killed_before_the_commit_leaves_neither_hal
     await members.crash("QM1")
     await members.start("QM1")
     assert await found(await members.connect("QM1")) == {"Q": [], "OWN": []}
-    assert await members.group.value("SELECT count(*) FROM message") == 0
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 0
 
 
 @pytest.mark.parametrize("step", Step)

@@ -292,7 +292,7 @@ async def test_a_queue_with_messages_is_deleted_with_purge_but_not_with_unfinish
         await connection.put1("Q", b"not yet")
         assert (await run(members, "DELETE QLOCAL(Q) PURGE")).code == "AMQ8148E"
     await members.mqsc("DELETE QLOCAL(Q) PURGE")
-    assert await members.group.value("SELECT count(*) FROM message") == 0
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 0
     with fails(MQRC.UNKNOWN_OBJECT_NAME):
         await connection.put1("Q", b"")
 

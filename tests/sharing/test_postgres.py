@@ -56,7 +56,7 @@ async def test_each_group_is_new_and_its_owner_is_an_ordinary_user(postgres: Pos
         assert other.schema != group.schema
     session = await group.session()
     assert await session.fetchval("SELECT rolsuper FROM pg_roles WHERE rolname = current_user") is False
-    assert await session.fetchval("SELECT count(*) FROM message") == 0
+    assert await session.fetchval("SELECT count(*) FROM all_messages") == 0
     await session.close()
 
 
@@ -70,10 +70,9 @@ async def test_what_a_member_leaves_behind_is_found_by_its_kind(postgres: Postgr
         f"INSERT INTO handle (id, queue, member, epoch, input, exclusive) VALUES ({unit}, 'Q', 'QM1', 1, true, false)",
         f"INSERT INTO connection_tag VALUES ({unit}, 'T', 'QM1', 1, 'process 1', true)",
         f"INSERT INTO put_key (queue, key, unit, place, msg_id, digest) VALUES ('Q', 'k', {unit}, 1, 'm', 'd')",
-        "INSERT INTO queue VALUES ('Q', 7)",
-        "INSERT INTO message (queue, place, persistent, state, unit, msg_id, descriptor, length, body, put_by)"
-        f" VALUES ('Q', 1, true, 2, {unit}, 'm', '', 0, '', 'QM1'),"
-        " ('Q', 2, true, 2, '00000000-0000-0000-0000-000000000002', 'm', '', 0, '', 'QM1')",
+        "INSERT INTO queue VALUES ('Q')",
+        "INSERT INTO held (queue, place, persistent, state, kind, member, epoch, unit, msg_id, msg_flags, descriptor,"
+        f" length, body, put_by) VALUES ('Q', 1, true, 1, 2, 'QM1', 1, {unit}, 'm', 0, '', 0, '', 'QM1')",
         "SELECT pg_advisory_lock(1)",
     ):
         await session.execute(sql)

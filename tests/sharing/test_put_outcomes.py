@@ -100,7 +100,7 @@ async def test_who_asks_what_became_of_a_put_waits_for_the_server_that_is_still_
     other = await members.group.session(application_name="in the way")
     transaction = other.transaction()
     await transaction.start()
-    await other.execute("UPDATE queue SET depth = depth WHERE name = 'Q'")
+    await other.execute("UPDATE share SET n = n WHERE queue = 'Q'")
     putting = asyncio.ensure_future(queue.put(b"once"))
     await _waiting(members, "put_messages")
     line.cut_lines()
@@ -112,15 +112,15 @@ async def test_who_asks_what_became_of_a_put_waits_for_the_server_that_is_still_
 
 
 async def test_a_transaction_that_comes_after_it_was_given_up_changes_nothing(members: Members, line: Proxy) -> None:
-    settings = {"evermq.member": "QM1", "evermq.epoch": str(members.member("QM1").database.epoch)}
+    settings = {"evermq.member": "QM1", "evermq.epoch": str(members.member("QM1").database.epoch), "evermq.lane": "7"}
     late, asks = [await members.group.session(**settings) for _ in range(2)]
-    assert await asks.fetchval("SELECT settle_turn(7, 100)") is False
-    assert await asks.fetchval("SELECT settle_turn(7, 100)") is False
+    assert await asks.fetchval("SELECT settle_turn(7, '', 100)") is False
+    assert await asks.fetchval("SELECT settle_turn(7, '', 100)") is False
     with pytest.raises(asyncpg.SerializationError):
-        await late.execute("SELECT enter(7, 100)")
-    await late.execute("SELECT enter(7, 102)")
-    assert await asks.fetchval("SELECT settle_turn(7, 102)") is True
-    assert await asks.fetchval("SELECT settle_turn(7, 102)") is True
+        await late.execute("SELECT enter(100)")
+    await late.execute("SELECT enter(102)")
+    assert await asks.fetchval("SELECT settle_turn(7, '', 102)") is True
+    assert await asks.fetchval("SELECT settle_turn(7, '', 102)") is True
     await late.close()
     await asks.close()
 
@@ -165,12 +165,12 @@ async def _waiting(members: Members, text: str) -> None:
 
 async def test_in_a_life_that_is_over_only_what_stands_there_is_told(members: Members, line: Proxy) -> None:
     epoch = members.member("QM1").database.epoch
-    asks = await members.group.session(**{"evermq.member": "QM1", "evermq.epoch": str(epoch)})
-    await asks.execute("SELECT enter(7, 2)")
+    asks = await members.group.session(**{"evermq.member": "QM1", "evermq.epoch": str(epoch), "evermq.lane": "7"})
+    await asks.execute("SELECT enter(2)")
     await members.group.rows("UPDATE member SET epoch = epoch + 1 WHERE name = 'QM1'")
-    assert await asks.fetchval("SELECT settle_turn(7, 2)") is True
+    assert await asks.fetchval("SELECT settle_turn(7, '', 2)") is True
     with pytest.raises(asyncpg.PostgresError) as raised:
-        await asks.fetchval("SELECT settle_turn(7, 4)")
+        await asks.fetchval("SELECT settle_turn(7, '', 4)")
     assert raised.value.sqlstate == "EM003"
     await members.group.rows("UPDATE member SET epoch = $1 WHERE name = 'QM1'", epoch)
     await asks.close()

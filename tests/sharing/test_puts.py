@@ -77,7 +77,7 @@ async def test_s10_7_exactly_maxdepth_of_the_puts_of_two_members_fit(members: Me
     reasons = await asyncio.gather(*[reason_of(queue.put(b"x")) for queue in queues])
     assert sorted(reasons) == [MQRC.NONE] * 10 + [MQRC.Q_FULL] * 10
     assert await members.group.value("SELECT count(*) FROM message") == 10
-    assert await members.group.value("SELECT depth FROM queue WHERE name = 'TEN'") == 10
+    assert await members.group.value("SELECT depth_of('TEN')") == 10
     assert len(await drained(queues[0])) == 10
 
 

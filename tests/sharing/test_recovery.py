@@ -54,7 +54,7 @@ async def state_of(members: Members, name: str) -> str:
 async def session_of(members: Members, name: str, application_name: str = "") -> asyncpg.Connection:
     """A session as a member has them, on a line that stays when that of the member is cut."""
     epoch = members.member(name).database.epoch
-    own = {"evermq.member": name, "evermq.epoch": str(epoch)}
+    own = {"evermq.member": name, "evermq.epoch": str(epoch), "evermq.lane": "100"}
     application_name = application_name or f"{members.group.name}/{name}/{epoch}/calls"
     return await members.group.session(application_name=application_name, **own)
 
@@ -85,23 +85,22 @@ async def test_s7_2_a_third_member_goes_on_where_the_recovering_peer_has_died(me
         await program.put(b"%d" % number, PERSISTENT)
         await program.get(options=MQGMO.SYNCPOINT)
         await program.put(b"never", PERSISTENT, MQPMO.SYNCPOINT)
-    original, half_way = recovery._all, asyncio.Event()
+    original, half_way = recovery._step, asyncio.Event()
     begun: list[str] = []
 
-    async def stands_still(claim: recovery.Claim, transact: recovery.Transact, step: str, wanted: int) -> int:
-        if step == "recover_units" and claim.member == "QM3" and claim.by in begun[:1]:
-            query = recovery._call(step, more=1)
-            await transact(lambda session: session.fetchval(query, *claim.arguments, 2))
+    async def stands_still(claim: recovery.Claim, transact: recovery.Transact) -> recovery.Recovered:
+        if claim.member == "QM3" and claim.by in begun[:1]:
+            await transact(lambda session: session.fetchval(recovery.STEP, *claim.arguments, 2))
             half_way.set()
             await asyncio.Event().wait()
-        return await original(claim, transact, step, wanted)
+        return await original(claim, transact)
 
-    async def recorded(claim: recovery.Claim, transact: recovery.Transact, step: str, wanted: int) -> int:
+    async def recorded(claim: recovery.Claim, transact: recovery.Transact) -> recovery.Recovered:
         if claim.member == "QM3" and not claim.own:
             begun.append(claim.by)
-        return await stands_still(claim, transact, step, wanted)
+        return await stands_still(claim, transact)
 
-    with patch.object(recovery, "_all", recorded):
+    with patch.object(recovery, "_step", recorded):
         await members.crash("QM3")
         await members.group.rows("UPDATE member SET lease_until = '-infinity' WHERE name = 'QM3'")
         for name in ("QM1", "QM2"):
@@ -152,7 +151,7 @@ async def test_a_member_alone_is_recovered_by_the_next_that_joins(members: Membe
     await members.start("QM2")
     await members.end_lease("QM1")
     assert await state_of(members, "QM1") == "INACTIVE"
-    assert await members.group.value("SELECT count(*) FROM message") == 0
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 0
 
 
 async def test_an_owner_that_is_back_finishes_itself_and_stops_the_peer_that_was_at_it(members: Members) -> None:
@@ -169,9 +168,8 @@ async def test_an_owner_that_is_back_finishes_itself_and_stops_the_peer_that_was
     await (await opened(members, "QM3")).put(b"of the new life", PERSISTENT, MQPMO.SYNCPOINT)
     epoch = members.member("QM2").database.epoch
     session = await members.group.session()
-    for step in ("recover_decided", "recover_units", "recover_locks"):
-        with pytest.raises(asyncpg.PostgresError, match="is over"):
-            await session.fetchval(f"SELECT {step}('QM2', $1, 'QM3', $2, 10, 100)", epoch, stale)
+    with pytest.raises(asyncpg.PostgresError, match="is over"):
+        await session.fetchrow("SELECT * FROM recover('QM2', $1, 'QM3', $2, 10, 100)", epoch, stale)
     with pytest.raises(asyncpg.PostgresError, match="is over"):
         await session.fetchval("SELECT end_recovery('QM2', $1, 'QM3', $2, 10)", epoch, stale)
     await session.close()
@@ -180,21 +178,21 @@ async def test_an_owner_that_is_back_finishes_itself_and_stops_the_peer_that_was
 
 
 async def test_a_member_stays_in_the_group_when_the_owner_of_what_it_recovers_is_back(members: Members) -> None:
-    original, database, membership = recovery._all, members.member("QM1").database, members.member("QM1").membership
+    original, database, membership = recovery._step, members.member("QM1").database, members.member("QM1").membership
     await members.group.rows(
         "INSERT INTO member (name, epoch, state, lease_until, instance) VALUES ('QM9', 1, 'ACTIVE', '-infinity', $1)",
         uuid4(),
     )
 
-    async def owner_is_back(claim: recovery.Claim, transact: recovery.Transact, step: str, wanted: int) -> int:
-        if step == "recover_units" and claim.by == "QM1":
+    async def owner_is_back(claim: recovery.Claim, transact: recovery.Transact) -> recovery.Recovered:
+        if claim.by == "QM1":
             await members.group.rows(
                 "UPDATE member SET epoch = epoch + 1, state = 'ACTIVE', recoverer = NULL WHERE name = 'QM9'"
             )
-        return await original(claim, transact, step, wanted)
+        return await original(claim, transact)
 
     epoch = database.epoch
-    with patch.object(recovery, "_all", owner_is_back), fails(MQRC.CF_NOT_AVAILABLE):
+    with patch.object(recovery, "_step", owner_is_back), fails(MQRC.CF_NOT_AVAILABLE):
         await membership.takeover.look()
     assert (membership.state, database.epoch) == ("joined", epoch)
     await members.group.rows("DELETE FROM member WHERE name = 'QM9'")
@@ -204,7 +202,7 @@ async def test_trap_9_what_stands_between_its_fence_and_its_insert_is_not_writte
     members: Members,
 ) -> None:
     between = await session_of(members, "QM2")
-    await between.execute("BEGIN; SELECT enter(100, 2)")  # and here the member is stopped
+    await between.execute("BEGIN; SELECT enter(2)")  # and here the member is stopped
     await members.fail("QM2")
     assert await state_of(members, "QM2") == "INACTIVE"
     with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
@@ -214,7 +212,7 @@ async def test_trap_9_what_stands_between_its_fence_and_its_insert_is_not_writte
 
 async def test_trap_9_a_takeover_waits_for_a_session_that_it_cannot_end(members: Members) -> None:
     between = await session_of(members, "QM2", "that of another user")
-    await between.execute("BEGIN; SELECT enter(100, 2)")
+    await between.execute("BEGIN; SELECT enter(2)")
     await members.crash("QM2")
     await members.group.rows("UPDATE member SET lease_until = '-infinity' WHERE name = 'QM2'")
     with fails(MQRC.CF_STRUC_IN_USE):
@@ -224,20 +222,18 @@ async def test_trap_9_a_takeover_waits_for_a_session_that_it_cannot_end(members:
     await members.end_lease("QM2")
     assert await state_of(members, "QM2") == "INACTIVE"
     with pytest.raises(asyncpg.PostgresError, match="is over"):
-        await between.execute("BEGIN; SELECT enter(100, 4)")
+        await between.execute("BEGIN; SELECT enter(4)")
     await between.close()
 
 
 async def test_a_message_got_outside_syncpoint_is_its_getters_whatever_becomes_of_the_member(members: Members) -> None:
     at_1, at_2 = await opened(members, "QM1"), await opened(members, "QM2")
     await at_1.put(b"delivered", PERSISTENT)
-    removals = members.member("QM2").deferred_deletes
-    with patch.object(removals, "_start"):
-        assert (await at_2.get()).data == b"delivered"
-        await members.fail("QM2")
+    assert (await at_2.get()).data == b"delivered"
+    await members.fail("QM2")
     with fails(MQRC.NO_MSG_AVAILABLE):
         await at_1.get()
-    assert await members.group.value("SELECT count(*) FROM message") == 0
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 0
 
 
 async def test_exclusive_input_of_a_dead_member_ends_with_its_recovery(members: Members) -> None:

@@ -154,7 +154,9 @@ async def test_messages_that_the_database_has_lost_are_not_published_in_part(mem
     writer = await writer_at(members, "QM1")
     winner = await writer.stage(0, rows_of("A", persistence=1) + rows_of("B", persistence=0))
     session = await members.group.session()
-    await session.execute("DELETE FROM message_nonpersistent; SELECT count_depths('{Q}')")  # as a crash does
+    await session.execute(
+        "DELETE FROM message_nonpersistent; DELETE FROM held_nonpersistent; SELECT count_depths('{Q}')"
+    )  # as a crash does
     await session.close()
     with fails(MQRC.UOW_CANCELED):
         await writer.publish(0, winner)
@@ -204,7 +206,7 @@ async def test_units_of_both_kinds_are_discarded_together(members: Members) -> N
     shared, own = await writer_at(members, "QM1"), await writer_at(members, "QM1", "T")
     units = [(await shared.stage(0, "A")).unit, (await own.stage(0, [Row(b"B", "OWN")])).unit]
     assert await shared.discard(*units) == 2
-    assert await members.group.value("SELECT depth FROM queue WHERE name = 'Q'") == 0
+    assert await members.group.value("SELECT depth_of('Q')") == 0
     assert await members.group.rows("SELECT * FROM sink") == []
     assert await replies(members, "CLEAR QLOCAL(OWN)", "QM1") == ["AMQ8022I: IBM MQ queue cleared."]
 
@@ -229,7 +231,7 @@ async def test_exactly_as_many_are_staged_through_two_members_as_fit(members: Me
     staging = [each.stage(0, "AB", partition) for partition, each in enumerate([one, two] * 4)]
     done = await asyncio.gather(*staging, return_exceptions=True)
     assert sum(isinstance(each, Winner) for each in done) == 5
-    assert await members.group.value("SELECT depth FROM queue WHERE name = 'Q'") == 10
+    assert await members.group.value("SELECT depth_of('Q')") == 10
     with fails(MQRC.Q_FULL) as never:
         await two.stage(0, "A", 8)
     assert "batch 0 of sink S never fits: it has 11 messages or more for Q" in str(never.value)
@@ -266,7 +268,7 @@ async def test_units_that_nobody_comes_back_for_are_discarded_and_no_others(memb
     await writer.piece(writer.unit(0, 1), rows_of("D"), 1)
     await grow_older(members, 600)
     assert await shown(members, "QM2") == [(f"S/0/1/{'0' * 32}", 2)]
-    assert await members.group.value("SELECT depth FROM queue WHERE name = 'Q'") == 2
+    assert await members.group.value("SELECT depth_of('Q')") == 2
     await grow_older(members, 3000)
     assert await members.group.rows("SELECT * FROM sink") == []
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from functools import partial
+from importlib.resources import files
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import pytest
 
-from broker.sharing.database.schema import SqlSet, UnsuitableError, WrongVersionError, ensure
+from broker.sharing.database.schema import SqlSet, UnsuitableError, WrongVersionError, ensure, released
 from broker.sharing.versions.stopped_upgrade import LivingMemberError, StoppedUpgrade
 from tests.sharing.cut_session import CutError, cut_session
 from tests.sharing.database import LEAKS
@@ -19,15 +19,17 @@ from tests.sharing.postgres import JUDGE
 from tests.sharing.released import ReleasedGroup, sql_of
 from tests.sharing.released.leavings import leave_everything, older_members
 from tests.sharing.released.standing import lives, standing
+from tests.sharing.test_versions import made
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from tests.sharing.database import GroupDatabase
     from tests.sharing.postgres import Postgres
 
 pytestmark = pytest.mark.postgres
 
-NEW = SqlSet(3, 3, ((Path("broker/sharing/sql/tables/3.sql")).read_text(),), "SELECT 1", rebuilt=3)
+NEW = released()
 SLICE = 150
 
 
@@ -85,6 +87,21 @@ async def test_all_that_was_left_is_there_as_before(old: ReleasedGroup) -> None:
     after = await standing(old)
     assert {kind: after[kind] for kind in before} == before
     assert {unit["row"].count('"ACTIVE"') for unit in after["unit_of_work"]} == {0, 1}
+
+
+async def test_the_tables_and_functions_are_those_of_a_group_that_is_made_new(
+    old: ReleasedGroup, group: GroupDatabase
+) -> None:
+    await upgraded(old)
+    assert await made(old) == await made(group)
+
+
+async def test_each_old_table_is_copied_or_known_to_be_of_no_use_any_more(latest: ReleasedGroup) -> None:
+    tables = "SELECT relname FROM pg_class WHERE relnamespace = $1::text::regnamespace AND relkind = 'r' ORDER BY 1"
+    text = (files("broker.sharing") / "sql" / "upgrade" / "definitions.sql").read_text("utf-8")
+    assert {
+        row["relname"] for row in await latest.rows(tables, latest.schema) if f"'{row['relname']}'" not in text
+    } == {"alive", "command", "lane", "message_nonpersistent", "message_persistent", "properties"}
 
 
 async def test_lives_of_members_that_had_failed_are_over_and_what_they_left_is_theirs(latest: ReleasedGroup) -> None:
@@ -267,7 +284,7 @@ async def test_another_upgrade_of_the_group_waits_and_gives_up(
 async def test_one_that_another_release_has_begun_is_its(latest: ReleasedGroup) -> None:
     async with upgrading(latest) as upgrade:
         await upgrade.copy(unheard)
-    later = SqlSet(4, 3, (*NEW.tables, "SELECT 1"), "SELECT 1", rebuilt=3)
+    later = SqlSet(NEW.version + 1, 3, (*NEW.tables, "SELECT 1"), NEW.functions, rebuilt=3)
     session = await latest.session()
     other = StoppedUpgrade(session, latest.name, latest.schema, later)
     for refused in (other.plan, partial(other.copy, unheard), other.end):

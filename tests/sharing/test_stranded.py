@@ -1,5 +1,5 @@
-"""No message is left in a unit of work that has no row: nobody would free it, and no recovery of its member would end
-(queue-sharing rules 10.3.3 and 10.3.4).
+"""No message is held in a unit of work that has no row: the database does not let it be, and where it is all the same
+the next recovery of its member frees it (queue-sharing rules 10.3.3 and 10.3.4).
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from broker.engine.shared_queues import GroupError
 from broker.mqi import MQGMO, MQRC
 from broker.mqi.errors import MQError
 from broker.sharing.database.errors import OutcomeUnknownError
 from tests.conformance.expect import ALL, drained, fails
 from tests.sharing.members import Members
-from tests.sharing.released import ReleasedGroup
 from tests.sharing.test_group_command import group_command
 from tests.sharing.test_membership import _joined, eager, manager_of, until
 
@@ -28,33 +26,33 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.sharing.database import GroupDatabase
-    from tests.sharing.postgres import Postgres
 
 pytestmark = pytest.mark.postgres
 
 __all__ = ["eager"]
 
-UNIT, TOKEN = UUID(int=1), UUID(int=2)
+UNIT = UUID(int=1)
 
 _MEMBER = (
     "INSERT INTO member (name, epoch, state, lease_until, instance) "
     "VALUES ($1, 2, 'ACTIVE', clock_timestamp() - interval '1 minute', gen_random_uuid())"
 )
-_MESSAGE = (
-    "INSERT INTO message (queue, place, persistent, state, unit, token, member, epoch, msg_id, descriptor, length, "
-    "body, put_by) VALUES ('Q', $1, true, $2, $3, $4, $5, 1, 'm', '', 0, '', $5)"
+_HELD = (
+    "INSERT INTO held (queue, place, persistent, state, kind, unit, member, epoch, msg_id, msg_flags, descriptor, "
+    "length, body, put_by) VALUES ('Q', $1, true, 1, $2, $3, $4, 1, 'm', 0, '', 0, '', $4)"
 )
-_STATES = "SELECT place, state, unit, backout_count FROM message ORDER BY place"
+_STATES = "SELECT place, state, unit, backout_count FROM all_messages ORDER BY place"
 
 
-async def leave(group: GroupDatabase, member: str, *states: int, unit: UUID | None = UNIT) -> None:
-    """A member has had two lives, the first of which has left messages in these states, in a unit that has no row."""
+async def leave(group: GroupDatabase, member: str, *kinds: int) -> None:
+    """A member has had two lives, the first of which holds messages of these kinds, in a unit that has no row."""
     session = await group.session()
     await session.execute(_MEMBER, member)
-    await session.execute("INSERT INTO queue VALUES ('Q', $1)", sum(state != 2 for state in states))
-    for place, state in enumerate(states, 1):
-        await session.execute(_MESSAGE, place, state, unit, TOKEN if state == 2 else None, member)
-    await session.execute("INSERT INTO put_key VALUES ('Q', 'key', $1, 2, 'm', '', NULL)", unit)
+    await session.execute("INSERT INTO queue VALUES ('Q')")
+    await session.execute("INSERT INTO share VALUES ('Q', $1, 0, $2)", member, sum(kind != 2 for kind in kinds))
+    for place, kind in enumerate(kinds, 1):
+        await session.execute(_HELD, place, kind, UNIT, member)
+    await session.execute("INSERT INTO put_key VALUES ('Q', 'key', $1, 2, 'm', '', NULL)", UNIT)
     await session.close()
 
 
@@ -94,7 +92,7 @@ async def test_a_get_of_unknown_outcome_does_not_lock_its_member_out(members: Me
     ):
         with patch.object(database, "transact_at_once", lose_the_answer), fails(MQRC.CF_NOT_AVAILABLE):
             await queue.get(options=options)
-        assert await members.group.value("SELECT count(*) FROM message WHERE state = 2 AND unit IS NOT NULL") == 1
+        assert await members.group.value("SELECT count(*) FROM held WHERE kind = 2") == 1
         (before,) = returns.pending
         membership._life_is_over("the test says so")
         await until(lambda: _joined(members, "QM1"))
@@ -133,7 +131,7 @@ async def test_a_recovery_at_a_join_is_made_again_where_its_session_is_lost(memb
     lives, cuts = membership.lives, iter(range(2))
 
     def cut(piece: bytes) -> bytes | None:
-        return None if b"recover_units" in piece and next(cuts, None) is not None else piece
+        return None if b"FROM recover(" in piece and next(cuts, None) is not None else piece
 
     line.to_server = cut
     membership._life_is_over("the test says so")
@@ -149,17 +147,16 @@ async def test_a_recovery_at_a_join_is_made_again_where_its_session_is_lost(memb
 
 
 _OF_THE_NEXT_LIFE: dict[str, tuple[str, list[Any]]] = {
-    "return_tokens": ("return_tokens('QM1', 2, $2, $1, NULL, NULL)", [[UNIT], [TOKEN]]),
-    "commit_unit": ("commit_unit($1)", [UNIT]),
-    "commit_unit by itself": ("commit_unit(0, 2, $1)", [UNIT]),
-    "commit_deliveries": ("commit_deliveries(0, 2, $1)", [[UNIT]]),
-    "return_deliveries": ("return_deliveries(0, 2, $1, 'Q', '{1}', '{0}', '{0}', '{NULL}')", [UNIT]),
+    "give_back_unclaimed": ("give_back_unclaimed('QM1', 2, $1, NULL, '{}', $1)", [[UNIT]]),
+    "commit_units": ("commit_units('QM1', 2, $1)", [[UNIT]]),
+    "back_out_units": ("back_out_units('QM1', 2, $1)", [[UNIT]]),
+    "return_deliveries": ("return_deliveries('QM1', 2, $1, 'Q', '{1}', '{0}', '{0}', '{NULL}')", [UNIT]),
 }
 
 
 @pytest.mark.parametrize("name", _OF_THE_NEXT_LIFE)
 async def test_a_statement_of_the_next_life_ends_no_unit_of_the_last(group: GroupDatabase, name: str) -> None:
-    group.forgive("units of work", "messages not at rest", "keys in units of work", "messages in no unit of work")
+    group.forgive("units of work", "messages not at rest", "keys in units of work")
     await leave(group, "QM1", 2)
     session = await group.session(**{"evermq.member": "QM1", "evermq.epoch": "2"})
     await session.execute("INSERT INTO unit_of_work (id, member, epoch) VALUES ($1, 'QM1', 1)", UNIT)
@@ -173,10 +170,10 @@ async def test_a_statement_of_the_next_life_ends_no_unit_of_the_last(group: Grou
 @pytest.mark.parametrize("state", ["COMMITTED", "BACKED_OUT"])
 async def test_a_unit_that_is_decided_does_not_begin_again(group: GroupDatabase, state: str) -> None:
     group.forgive("units of work")
-    session = await group.session()
+    session = await group.session(**{"evermq.member": "QM1"})
     await session.execute("INSERT INTO unit_of_work (id, member, epoch, state) VALUES ($1, 'QM1', 1, $2)", UNIT, state)
     with pytest.raises(asyncpg.PostgresError, match="is over"):
-        await session.execute("SELECT begin_unit('QM1', 1, $1, NULL)", UNIT)
+        await session.execute("SELECT join_unit('QM1', 1, $1, NULL)", UNIT)
     await session.close()
 
 
@@ -191,15 +188,15 @@ _WRONG = {
 
 
 @pytest.mark.parametrize("wrong", _WRONG)
-@pytest.mark.parametrize("state", [0, 2])
-async def test_the_database_lets_no_unit_end_without_its_messages(group: GroupDatabase, wrong: str, state: int) -> None:
+@pytest.mark.parametrize("kind", [0, 2])
+async def test_the_database_lets_no_unit_end_without_its_messages(group: GroupDatabase, wrong: str, kind: int) -> None:
     session = await group.session()
-    await session.execute("INSERT INTO queue VALUES ('Q', $1)", int(state != 2))
+    await session.execute("INSERT INTO queue VALUES ('Q')")
     await session.execute("INSERT INTO unit_of_work (id, member, epoch) VALUES ($1, 'QM1', 1)", UNIT)
-    await session.execute(_MESSAGE, 1, state, UNIT, None, "QM1")
+    await session.execute(_HELD, 1, kind, UNIT, "QM1")
     with pytest.raises(asyncpg.PostgresError, match=f"unit of work {UNIT} would leave messages of Q behind"):
         await session.execute(_WRONG[wrong])
-    await session.execute("BEGIN; " + _WRONG[wrong] + "; DELETE FROM message; UPDATE queue SET depth = 0; COMMIT")
+    await session.execute("BEGIN; " + _WRONG[wrong] + "; DELETE FROM held; COMMIT")
     await session.execute("DELETE FROM unit_of_work")
     await session.close()
 
@@ -207,102 +204,76 @@ async def test_the_database_lets_no_unit_end_without_its_messages(group: GroupDa
 # Recovery
 
 
-@pytest.fixture
-async def old(postgres: Postgres) -> AsyncIterator[ReleasedGroup]:
-    async with ReleasedGroup(postgres, 1) as group:
-        yield group
-
-
 _FREED = [{"place": 1, "state": 1, "unit": None, "backout_count": 1}]
 
 
-async def test_what_a_member_of_the_first_release_has_left_so_is_freed_by_its_first_join(old: ReleasedGroup) -> None:
-    """On the tables that the release has made, whose functions do not know it."""
-    await leave(old, "QM1", 2, 0)
-    async with manager_of(old):
-        assert await old.rows(_STATES) == _FREED
-        assert await old.value("SELECT depth FROM queue WHERE name = 'Q'") == 1
-        assert await old.rows("SELECT * FROM put_key") == []
-        assert await old.value("SELECT epoch FROM member WHERE name = 'QM1'") == 3
-
-
-async def test_what_a_peer_of_the_first_release_has_left_so_is_freed_by_the_first_join_of_another(
-    old: ReleasedGroup, eager: None
+async def test_what_is_held_in_no_unit_is_freed_by_the_next_join_of_its_member(
+    group: GroupDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await leave(old, "QM9", 2, 0)
-    async with manager_of(old):
-        await until(lambda: _is(old, "SELECT state = 'INACTIVE' FROM member WHERE name = 'QM9'"))
-        assert await old.rows(_STATES) == _FREED
-        assert await old.value("SELECT depth FROM queue WHERE name = 'Q'") == 1
+    await leave(group, "QM1", 2, 0)
+    async with manager_of(group):
+        assert await group.rows(_STATES) == _FREED
+        assert await group.value("SELECT depth_of('Q')") == 1
+        assert await group.rows("SELECT * FROM put_key") == []
+        assert await group.value("SELECT epoch FROM member WHERE name = 'QM1'") == 3
+    (record,) = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert "held in no unit of work" in record.message
+    assert "member=QM1 by=QM1 epoch=3 messages=2" in record.message
+
+
+async def test_and_by_a_peer_where_it_does_not_come_again(
+    group: GroupDatabase, eager: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    await leave(group, "QM9", 2, 0)
+    async with manager_of(group):
+        await until(lambda: _is(group, "SELECT state = 'INACTIVE' FROM member WHERE name = 'QM9'"))
+        assert await group.rows(_STATES) == _FREED
+        assert await group.value("SELECT depth_of('Q')") == 1
+    assert [each for each in caplog.records if "member=QM9 by=QM1" in each.message and each.levelno == logging.ERROR]
 
 
 @pytest.mark.parametrize("decided", ["COMMITTED", "BACKED_OUT"])
-async def test_what_is_in_a_unit_that_is_over_is_freed_too(old: ReleasedGroup, decided: str) -> None:
-    await leave(old, "QM1", 2, 0)
-    session = await old.session()
+async def test_what_is_in_a_unit_that_is_over_is_freed_too(group: GroupDatabase, decided: str) -> None:
+    group.forgive("units of work")
+    await leave(group, "QM1", 2, 0)
+    session = await group.session()
     await session.execute(
         "INSERT INTO unit_of_work (id, member, epoch, state) VALUES ($1, 'QM1', 1, $2)", UNIT, decided
     )
     await session.close()
-    async with manager_of(old):
-        assert await old.rows(_STATES) == _FREED
+    async with manager_of(group):
+        assert await group.rows(_STATES) == _FREED
 
 
-async def test_more_than_a_transaction_frees_is_freed(group: GroupDatabase) -> None:
+async def test_much_is_freed(group: GroupDatabase) -> None:
     await leave(group, "QM1", *[2] * 45, *[0] * 45)
     async with manager_of(group):
         assert await group.value("SELECT count(*) FROM message WHERE state = 1") == 45
-        assert await group.value("SELECT depth FROM queue WHERE name = 'Q'") == 45
-    session = await group.session()
-    await session.execute("DELETE FROM message; UPDATE queue SET depth = 0")
-    await session.close()
+        assert await group.value("SELECT depth_of('Q')") == 45
 
 
 async def _is(group: GroupDatabase, question: str) -> bool:
     return bool(await group.value(question))
 
 
-HELD = "1 message of Q in state 4"
-"""No recovery knows what to do with it."""
-
-
-async def test_a_recovery_that_makes_no_progress_tells_what_holds_it(
-    group: GroupDatabase, caplog: pytest.LogCaptureFixture
-) -> None:
-    group.forgive("messages not at rest", "keys in units of work")
-    await leave(group, "QM1", 4, unit=None)
-    with pytest.raises(GroupError, match=HELD):
-        async with manager_of(group):
-            pass
-    (record,) = [each for each in caplog.records if "no progress" in each.message]
-    assert record.levelno == logging.ERROR
-    assert HELD in record.message
-    assert "member=QM1" in record.message
-
-
-async def test_of_a_peer_too(group: GroupDatabase, eager: None, caplog: pytest.LogCaptureFixture) -> None:
-    group.forgive("messages not at rest", "keys in units of work")
-    await leave(group, "QM9", 4, unit=None)
-    async with manager_of(group):
-        await until(lambda: _said(caplog, HELD))
-        assert await group.value("SELECT state FROM member WHERE name = 'QM9'") == "RECOVERING"
-
-
-async def _said(caplog: pytest.LogCaptureFixture, text: str) -> bool:
-    return any(each.levelno == logging.ERROR and text in each.message for each in caplog.records)
-
-
 # The status
 
 
-async def test_the_status_of_the_group_shows_them(group: GroupDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    group.forgive("messages not at rest", "keys in units of work", "messages in no unit of work")
+async def test_the_status_of_the_group_shows_what_breaks_the_invariants(
+    group: GroupDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group.forgive("messages not at rest", "keys in units of work", "breaches")
     await leave(group, "QM9", 2, 2, 0)
+    session = await group.session()
+    await session.execute("UPDATE share SET n = 4")
+    await session.close()
     monkeypatch.setenv("EVERMQ_QUEUE_SHARING_GROUP_NAME", group.name)
     monkeypatch.setenv("EVERMQ_QUEUE_SHARING_GROUP_DSN", group.dsn)
-    reported = json.loads(group_command("status --json").out)["stranded"]
-    assert [(each["queue"], each["member"], each["state"], each["messages"]) for each in reported] == [
-        ("Q", "QM9", 0, 1),
-        ("Q", "QM9", 2, 2),
+    reported = json.loads(group_command("status --json").out)["breaches"]
+    assert [(each["what"], each["queue"], each["member"], each["kind"], each["rows"]) for each in reported] == [
+        ("depth is 4", "Q", None, None, 1),
+        ("held in no active unit of work", "Q", "QM9", 0, 1),
+        ("held in no active unit of work", "Q", "QM9", 2, 2),
     ]
-    assert f"2 messages of Q are in unit of work {UNIT} of QM9, which is over" in group_command("status").out
+    said = group_command("status").out
+    assert f"broken on Q: held in no active unit of work, 2 times from 1 on, of QM9 in unit of work {UNIT}" in said

@@ -65,7 +65,6 @@ async def test_what_a_failed_member_had_not_started_and_not_done_starts_once_at_
     await queue.get()
     done.done()
     await queue.get(options=MQGMO.SYNCPOINT)
-    await members.member("QM1").deferred_deletes.flush()
     assert pending(members) == {"QM1": 1, "QM2": 0, "QM3": 0}
     await members.fail("QM1")
     counts = pending(members)

@@ -76,7 +76,7 @@ async def put(members: Members, name: str, *bodies: bytes) -> None:
 
 
 async def depth(members: Members, q_name: str = "Q") -> int:
-    count: int = await members.group.value("SELECT depth FROM queue WHERE name = $1", q_name)
+    count: int = await members.group.value("SELECT depth_of($1)", q_name)
     return count
 
 

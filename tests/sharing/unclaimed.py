@@ -37,7 +37,7 @@ async def hold_up(
     """
     for body in bodies:
         await there.put(body, md, MQPMO.SYNCPOINT)
-    await rival.execute("BEGIN; SELECT * FROM queue FOR UPDATE")
+    await rival.execute("BEGIN; LOCK TABLE share IN EXCLUSIVE MODE")
     await there._connection.commit()
     await members.group.until_blocked(getter)
 
@@ -57,7 +57,7 @@ def returns_fail(members: Members, times: Iterable[int] | None = None) -> Iterat
     repeat, left = database.repeat, iter(count() if times is None else times)
 
     async def fail(query: str, *arguments: Any) -> list[Any]:
-        if "return_tokens" in query and next(left, None) is not None:
+        if "give_back_unclaimed" in query and next(left, None) is not None:
             raise MQError(MQRC.CF_NOT_AVAILABLE, "")
         return await repeat(query, *arguments)
 

@@ -52,7 +52,7 @@ async def keyed(queue: Queue, *names: str) -> None:
 
 async def depth(members: Members, queue: str = "Q") -> int:
     """Return the number of messages there that nobody has."""
-    found: int = await members.group.value("SELECT depth FROM queue WHERE name = $1", queue)
+    found: int = await members.group.value("SELECT depth_of($1)", queue)
     return found
 
 

@@ -162,11 +162,9 @@ def show_status(file: str | None, *, in_json: bool) -> None:
     queues = [[str(each[key]) for key in _QUEUE] for each in status["queues"]]
     say("\n".join(table([["queue", *_QUEUE[1:]], *queues])))
     say("")
-    for each in status["stranded"]:
-        say(
-            f"{each['messages']} messages of {each['queue']} are in unit of work {each['unit']} of {each['member']}, "
-            "which is over: they are free when that is recovered, or joins again"
-        )
+    for each in status["breaches"]:
+        whose = f", of {each['member']} in unit of work {each['unit']}" if each["unit"] else ""
+        say(f"broken on {each['queue']}: {each['what']}, {each['rows']} times from {each['first']} on{whose}")
     say("structures: " + ", ".join(f"{name} {state}" for name, state in status["structures"].items()))
     say(f"oldest snapshot: {status['oldest_snapshot']} transactions")
 

@@ -14,7 +14,10 @@ from broker.core.calls.gets.getting import remembered
 from broker.core.calls.puts import placing
 from broker.core.message import context
 from broker.core.message.generated import reports
+from broker.core.message.headers import properties
 from broker.core.message.logical_order import CLOSED, IN_PARTS
+from broker.core.queues.effects import Grant
+from broker.core.queues.shared_queue import SharedQueue
 from broker.core.queues.shelf.selection import ALWAYS, IF_PERSISTENT
 from broker.core.queues.unit import Unit
 from broker.mqi.constants.options import MQPMO
@@ -101,6 +104,39 @@ def get_run(
             handle.position = handle.position._replace(saved_context=context.of(entries[-1]))
         manager.events.got(queue, len(entries), now)
     return entries, None if in_unit else unit
+
+
+def grant_run(manager: Manager, handle: Handle, request: Request, entries: Sequence[Entry], now: float) -> list[Grant]:
+    """Grant messages that the database has chosen for a get of a shared queue: the first ones of them that need nothing
+    but to be granted; perhaps none. The first grant has the implicit unit of all.
+    """
+    queue = handle.queue
+    assert isinstance(queue, SharedQueue)
+    if not _is_plain(handle, request) or queue.browse_marks.places or queue.get_inhibited or queue.deleted:
+        return []
+    queue.structure.check(queue.name)
+    hconn, in_unit = handle.hconn, request.syncpoint == ALWAYS
+    unit = (hconn.unit or Unit()) if in_unit else Unit()
+    run: list[Entry] = []
+    for entry in islice(entries, max(0, manager.max_calls - unit.calls)):
+        if entry.msg_flags & IN_PARTS or reports.asked(entry, reports.COD):
+            break
+        run.append(entry)
+    if not run:
+        return []
+    if in_unit:
+        hconn.enter(unit, now)
+    unit.calls += len(run)
+    unit.gets.update(dict.fromkeys(run, True))
+    queue.take_given(run, unit, now)
+    if handle.saves_context:
+        handle.position = handle.position._replace(saved_context=context.of(run[-1]))
+    manager.events.got(queue, len(run), now)
+    form = properties.form_of(handle, request.properties)
+    grants = [Grant([entry], destructive=True, form=form if entry.properties else 0) for entry in run]
+    if not in_unit:
+        grants[0].unit = unit
+    return grants
 
 
 def _is_plain(handle: Handle, request: Request) -> bool:

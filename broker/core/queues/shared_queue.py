@@ -161,6 +161,14 @@ class SharedQueue(LocalQueue):
         entry.unit = unit
         _part(unit).taken.append(entry)
 
+    def take_given(self, entries: Sequence[Entry], unit: Unit, now: float) -> None:
+        """Take messages that are on no page: the database has chosen them, and has written that they are got."""
+        self.counts.got(entries, now)
+        for entry in entries:
+            entry.state = GET_PENDING
+            entry.unit = unit
+        _part(unit)
+
     def remove(self, entry: Entry) -> None:
         self._leave(entry)
 

@@ -72,7 +72,9 @@ class GroupClaims(Ranges):
     ) -> None:
         if caller is not None:
             await self._member.repository.check_security(session)
-            rows = await session.fetch("SELECT DISTINCT queue FROM message WHERE consumer = $1", consumer.uuid)
+            rows = await session.fetch(
+                "SELECT DISTINCT queue FROM held WHERE member = '' AND epoch = 0 AND unit = $1", consumer.uuid
+            )
             self._member.core.consumers.judge(caller, consumer.q_names, [row["queue"] for row in rows], wanted)
 
     async def consumer(self, name: str, q_names: Sequence[str], caller: Caller | None) -> ConsumerState:
@@ -172,7 +174,7 @@ class GroupClaims(Ranges):
             if consumer.next - 1 > after + taken:
                 return consumer.next - 1, 0, 0, False
             consumer.bytes = await session.fetchval(
-                "SELECT coalesce(sum(length), 0) FROM message WHERE consumer = $1", uuid
+                "SELECT coalesce(sum(length), 0) FROM held WHERE member = '' AND epoch = 0 AND unit = $1", uuid
             )
             entries = await self._choose(session, consumer, limits, taken, size)
             if not entries:
@@ -216,8 +218,8 @@ class GroupClaims(Ranges):
         if limits.whole:
             groups = list({row["group_id"] for row in rows} - {None})
             others = await session.fetch(
-                f"SELECT {COLUMNS}, group_id FROM message WHERE queue = $1 AND state = 1 AND group_id = ANY ($2) "
-                "ORDER BY place FOR UPDATE",
+                f"SELECT {COLUMNS}, group_id FROM message WHERE queue = $1 AND (state = 1) IS TRUE "
+                "AND group_id = ANY ($2) FOR UPDATE",
                 queue.name,
                 groups,
             )
@@ -229,9 +231,7 @@ class GroupClaims(Ranges):
         for queue in {entry.queue.name: entry.queue for entry in entries}.values():
             numbered = [(entry.key, first + at) for at, entry in enumerate(entries) if entry.queue is queue]
             await session.execute(
-                "UPDATE message SET state = 6, consumer = $1, claim_sequence = claimed.sequence "
-                "FROM unnest($3::bigint[], $4::bigint[]) AS claimed (key, sequence) "
-                "WHERE queue = $2 AND place = claimed.key",
+                "SELECT claim_messages($1, $2, $3, $4)",
                 consumer.uuid,
                 queue.name,
                 [key for key, _ in numbered],
@@ -246,8 +246,8 @@ class GroupClaims(Ranges):
         """The claims that are there with sequences behind `after`, up to `last`, by sequence."""
         columns = COLUMNS if bodies else COLUMNS.replace("body", "NULL::bytea AS body")
         rows = await session.fetch(
-            f"SELECT {columns}, queue, claim_sequence FROM message "
-            "WHERE consumer = $1 AND claim_sequence > $2 AND claim_sequence <= $3 ORDER BY claim_sequence",
+            f"SELECT {columns}, queue, sequence FROM held WHERE member = '' AND epoch = 0 AND unit = $1 "
+            "AND sequence > $2 AND sequence <= $3 ORDER BY sequence",
             uuid,
             after,
             last,
@@ -256,7 +256,7 @@ class GroupClaims(Ranges):
         for row in rows:
             queue = self._member.shared(row["queue"])
             if queue is not None:
-                found[row["claim_sequence"]] = entry = entry_of(queue, row)
+                found[row["sequence"]] = entry = entry_of(queue, row)
                 entry.state = CLAIMED
         return found
 

@@ -22,8 +22,8 @@ FIELDS: Final = ("generation", "lineage", "base", "acknowledged", "pinned", "nex
 
 _CLAIMS: Final = (
     "SELECT consumer.uuid, queue, count(*) AS messages, sum(length) AS bytes,"
-    " count(*) FILTER (WHERE claim_sequence <= pinned) AS pinned"
-    " FROM consumer JOIN message ON message.consumer = consumer.uuid GROUP BY consumer.uuid, queue"
+    " count(*) FILTER (WHERE sequence <= pinned) AS pinned"
+    " FROM consumer JOIN held ON member = '' AND epoch = 0 AND unit = consumer.uuid GROUP BY consumer.uuid, queue"
 )
 _AVAILABLE: Final = "state = 1 AND (deadline IS NULL OR deadline > now_seconds())"
 

@@ -52,7 +52,8 @@ async def units_of(member: GroupMember, rows: Sequence[Any], session: DatabaseSe
         units[row["id"]] = unit
     if session is not None and units:
         counted = await session.fetch(
-            "SELECT unit, queue, count(*) AS messages FROM message WHERE unit = ANY ($1) GROUP BY unit, queue",
+            "SELECT unit, queue, count(*) AS messages FROM held "
+            "WHERE member = '' AND epoch = 0 AND unit = ANY ($1) GROUP BY unit, queue",
             list(units),
         )
         for found in counted:

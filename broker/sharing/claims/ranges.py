@@ -67,14 +67,14 @@ class Ranges:
         self, q_name: str, after: int, last: int, count: int, condition: str, *values: bytes | None
     ) -> list[Entry]:
         """The first messages with arrival numbers behind `after`, up to `last`, in order of arrival: of each effective
-        priority the first, by the primary key, and of those the first. They have bodies where there is a condition.
+        priority the first, and of those the first. They have bodies where there is a condition.
         """
         queue = self._member.shared(q_name)
         assert queue is not None
         columns = COLUMNS if condition else COLUMNS.replace("body", "NULL::bytea AS body")
         async with self._database.look() as session:
             rows = await session.fetch(
-                f"SELECT found.* FROM generate_series(0, 9) AS rank, LATERAL (SELECT {columns} FROM message "
+                f"SELECT found.* FROM generate_series(0, 9) AS rank, LATERAL (SELECT {columns} FROM all_messages "
                 "WHERE queue = $1 AND place > (rank::bigint << 56 | $2) AND place <= (rank::bigint << 56 | $3) "
                 f"AND {_READABLE} {condition} ORDER BY place LIMIT $4) AS found ORDER BY {ARRIVAL} LIMIT $4",
                 queue.name,
@@ -102,7 +102,7 @@ class _RangeOf:
             " count(*) FILTER (WHERE state = 1) AS messages,"
             f" coalesce(sum(length) FILTER (WHERE {_READABLE}), 0) AS bytes,"
             f" min({ARRIVAL}) FILTER (WHERE state = 0) AS missing,"
-            " (SELECT last_value FROM arrival) AS arrived FROM message WHERE queue = $1",
+            " (SELECT last_value FROM arrival) AS arrived FROM all_messages WHERE queue = $1",
             self._q_name,
         )
         last = row["arrived"] if row["missing"] is None else min(row["arrived"], row["missing"] - 1)

@@ -60,7 +60,11 @@ _OF_BATCH: Final = (
     "SELECT * FROM prepared_unit WHERE id = $1 OR ($2 AND (sink, batch) = "
     "(SELECT sink, batch FROM prepared_unit WHERE id = $1))"
 )
-_QUEUES: Final = "SELECT DISTINCT queue FROM message WHERE unit IN (SELECT id FROM prepared_unit WHERE sink = $1)"
+_QUEUES: Final = (
+    "SELECT DISTINCT queue FROM held WHERE member = '' AND epoch = 0 "
+    "AND unit IN (SELECT id FROM prepared_unit WHERE sink = $1)"
+)
+_STAGED: Final = f"SELECT queue, {COLUMNS} FROM held WHERE member = '' AND epoch = 0"
 _TOTALS: Final = "SELECT count(*) AS units, coalesce(sum(bytes), 0)::bigint AS bytes FROM prepared_unit"
 _NAMED: Final = (
     "SELECT id FROM prepared_unit WHERE sink = $1 AND batch = $2 AND partition = $3 AND attempt = $4 AND touched <= $5"
@@ -210,9 +214,7 @@ class GroupSinks:
     async def _confirmed(self, session: DatabaseSession, ids: Sequence[UUID]) -> list[Entry]:
         """The messages of these units that ask for a confirmation of their arrival, with their bodies."""
         found = []
-        for row in (
-            await session.fetch(f"SELECT queue, {COLUMNS} FROM message WHERE unit = ANY ($1)", ids) if ids else ()
-        ):
+        for row in await session.fetch(f"{_STAGED} AND unit = ANY ($1)", ids) if ids else ():
             queue = self._member.shared(row["queue"])
             entry = None if queue is None else entry_of(queue, row)
             if entry is not None and reports.asked(entry, reports.COA):

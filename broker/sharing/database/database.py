@@ -13,20 +13,20 @@ from __future__ import annotations
 
 import logging
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import anyio
-import anyio.to_thread
 import asyncpg
-from asyncpg.exceptions import ClientConfigurationError
 
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.secret_files import SecretFileError, read_secret
+from broker.sharing.database.connecting import Connector
 from broker.sharing.database.errors import AGAIN, FENCED, LOST, OutcomeUnknownError, mq_error_of, sqlstate_of
 from broker.sharing.database.flushes import Flushes
 from broker.sharing.database.schema import released
-from broker.sharing.database.sessions import CONNECT_SECONDS, RECOVERY, DatabaseSession, Lane, Lanes, SessionFigures
+from broker.sharing.database.sessions import RECOVERY, DatabaseSession, Lane, Lanes, SessionFigures
+from broker.sharing.database.settings import settings_for
 from broker.sharing.members.lease_times import LeaseTimes
 
 if TYPE_CHECKING:
@@ -45,10 +45,11 @@ SETTLE_SECONDS: Final = 30.0
 
 _OVER: Final = "the queue manager has lost its queue-sharing group, and joined it again, meanwhile"
 _PAUSE_SECONDS: Final = 0.1
-_UNREADABLE: Final = (
-    "the dsn cannot be read: characters of a user or a password that have a meaning in URLs are written as %40 and so "
-    "on; better have the password in dsn_password_file"
-)
+_COMMIT_AND_WAIT: Final = "SET LOCAL synchronous_commit = on; COMMIT"
+"""For what tells nobody: the commit of a notification keeps all others of the cluster waiting as long as it waits."""
+
+SETTLE: Final = "SELECT settle_turn($1, $2, $3)"
+"""With the lane of a transaction, its queue and its number."""
 
 
 class _MaybeMadeError(Exception):
@@ -93,11 +94,10 @@ class Database:
         self.sql = released()
         """Of this member's release."""
         self.epoch = 0
-        self._warned_of = {""}  # peers, "" among them
         self._group = group
-        self._times = LeaseTimes(group.lease)
-        self._lanes = Lanes(lambda: self.session("calls"), self.figures)
-        self._recovery = Lanes(lambda: self.session("calls"), self.figures, RECOVERY)
+        self._connector = Connector(group)
+        self._lanes = Lanes(partial(self.session, "calls"), self.figures)
+        self._recovery = Lanes(partial(self.session, "calls"), self.figures, RECOVERY)
         self._flushes = Flushes(self.figures)
 
     @property
@@ -113,6 +113,8 @@ class Database:
         self._lanes.shut("the queue manager has not recovered yet what it has left in its queue-sharing group")
         self._recovery.drop()
         self.epoch = epoch
+        self._lanes.begin(epoch)
+        self._recovery.begin(epoch)
         self._recovery.open()
 
     async def open(self) -> None:
@@ -130,9 +132,10 @@ class Database:
         await self._recovery.close()
         await self._lanes.close()
 
-    async def session(self, purpose: str) -> DatabaseSession:
-        """A session of one's own, to be closed by the caller."""
-        session = await self._connected(self._settings(purpose))
+    async def session(self, purpose: str, lane: int = 0) -> DatabaseSession:
+        """A session of one's own, to be closed by the caller; for calls on this lane."""
+        name = f"{self._group.name}/{self.member}/{self.epoch}/{purpose}"
+        session = await self._connector.session(name, self._settings(purpose, lane))
         session.figures = self.figures
         if purpose != "calls":
             return session
@@ -145,53 +148,14 @@ class Database:
             )
         return session
 
-    async def _connected(self, settings: dict[str, str]) -> DatabaseSession:
-        """Raises what LOST has, also for a dsn or a file of its password that is of no use."""
-        file = self._group.dsn_password_file
-        try:
-            password = None if file is None else await anyio.to_thread.run_sync(read_secret, file)
-            session = await asyncpg.connect(
-                self._group.dsn,
-                password=None if password is None else password.decode("utf-8", "surrogateescape"),
-                timeout=CONNECT_SECONDS,
-                server_settings=settings,
-                connection_class=DatabaseSession,
-            )
-        except (asyncpg.InterfaceError, OSError):  # some of both are a ValueError
-            raise
-        except SecretFileError as error:
-            raise ClientConfigurationError(f"dsn_password_file: {error}") from None
-        except ValueError:  # whose text may have a part of a password
-            raise ClientConfigurationError(_UNREADABLE) from None
-        assert isinstance(session, DatabaseSession)
-        if (peer := session.peer_in_the_clear) not in self._warned_of:
-            self._warned_of.add(peer)
-            logger.warning(
-                "database_without_tls peer=%s: the password of the database, and messages, can be read on the way: "
-                "add sslmode=verify-full to the dsn",
-                peer,
-                extra={"event": "database_without_tls", "peer": peer},
-            )
-        return session
-
-    def _settings(self, purpose: str) -> dict[str, str]:
-        """`application_name` tells peers whose sessions these are, to end those of a life that is over. Nothing of a
-        call takes longer than the lease, so that a takeover waits for nobody.
-        """
-        settings = {
+    def _settings(self, purpose: str, lane: int) -> dict[str, str]:
+        own = {
             "search_path": self._group.schema,
-            "application_name": f"{self._group.name}/{self.member}/{self.epoch}/{purpose}",
             "evermq.member": self.member,
             "evermq.epoch": str(self.epoch),
             "evermq.version": str(self.sql.version),
-            "synchronous_commit": "off" if purpose == "calls" else "on",  # of calls `Flushes` makes it durable
-            "jit": "off",
-            "idle_in_transaction_session_timeout": _milliseconds(self._times.idle),
-            "tcp_user_timeout": _milliseconds(self._times.idle),
         }
-        if purpose == "calls":
-            settings["statement_timeout"] = settings["lock_timeout"] = _milliseconds(self._times.statement)
-        return settings
+        return own | settings_for(purpose, lane, LeaseTimes(self._group.lease))
 
     # Transactions
 
@@ -204,22 +168,46 @@ class Database:
         Raises MQError: CF_NOT_AVAILABLE (2345), CF_STRUC_IN_USE (2346), and what `work` does; OutcomeUnknownError.
         """
 
+        async def in_session(lane: Lane) -> T:
+            return await work(lane.session)
+
+        # one round trip: numbers of ours alone, the session knows the name
+        return self._transact(in_session, restore, "BEGIN; SELECT enter({:d})", joining=joining)
+
+    def transact_in_hand(
+        self, work: Callable[[Lane], Awaitable[T]], restore: Callable[[], None]
+    ) -> Coroutine[Any, Any, T]:
+        """As `transact_at_once`, but it is committed when its result is in hand: where the session is lost before,
+        nothing has happened.
+        """
+        return self._transact(work, restore, "BEGIN", waits=True)
+
+    def _transact(
+        self,
+        work: Callable[[Lane], Awaitable[T]],
+        restore: Callable[[], None],
+        begin: str,
+        *,
+        joining: bool = False,
+        waits: bool = False,
+    ) -> Coroutine[Any, Any, T]:
+
         async def in_transaction(lane: Lane) -> T:
             session = lane.session
             try:
-                # one round trip: numbers of ours alone, the session knows the name
-                await session.execute(f"BEGIN; SELECT enter({lane.number:d}, {lane.sequence:d})")
-                result = await work(session)
+                await session.execute(begin.format(lane.sequence))
+                result = await work(lane)
             except Exception:
-                await _roll_back(lane)
+                await lane.roll_back()
                 raise
             except BaseException:
                 lane.drop()  # nobody waits for what the server makes of it
                 raise
             try:
-                await session.execute("COMMIT")
+                await session.execute(_COMMIT_AND_WAIT if waits and lane.lasting else "COMMIT")
+                lane.lasting = lane.lasting and not (waits and not session.unreplicated)
             except LOST as error:
-                if _is_lost(lane, error):
+                if lane.is_lost(error):
                     raise _MaybeMadeError(result) from error
                 raise
             except BaseException:
@@ -232,16 +220,17 @@ class Database:
     def transact_at_once(
         self, work: Callable[[Lane], Awaitable[T]], restore: Callable[[], None]
     ) -> Coroutine[Any, Any, T | None]:
-        """As `transact`, for work that is one statement, whose function enters with the number of the lane (`enter` in
-        the schema): a transaction by itself, in one round trip. It may say of its lane that it has done nothing that is
-        `lasting`. None where it was made, and its result lost with the session.
+        """As `transact`, for work that is one statement, a transaction by itself in one round trip: its function
+        fences, and counts on a queue with the number of the lane (`count_in` in the schema). `work` tells the lane
+        which queue that is, and may tell that it has done nothing that is `lasting`. None where it was made, and its
+        result lost with the session.
         """
 
         async def by_itself(lane: Lane) -> T | None:
             try:
                 return await work(lane)
             except LOST as error:
-                if _is_lost(lane, error):
+                if lane.is_lost(error):
                     raise _MaybeMadeError(None) from error
                 raise
 
@@ -271,15 +260,15 @@ class Database:
 
     async def _attempt(self, lane: Lane, make: Callable[[Lane], Awaitable[T]]) -> T:
         lane.sequence += 2
-        lane.lasting = True
+        lane.lasting, lane.q_name = True, ""
         try:
             result = await make(lane)
         except _MaybeMadeError as lost:
-            if not await self._was_made(lane):
+            if not await self._was_made(lane, lost.result):
                 raise _NotMadeError("the session was lost") from lost
             result = lost.result
         except (asyncpg.PostgresError, *LOST) as error:
-            if sqlstate_of(error) in AGAIN or _is_lost(lane, error):
+            if sqlstate_of(error) in AGAIN or lane.is_lost(error):
                 raise _NotMadeError(str(error)) from error
             raise self._reported(error) from error
         if lane.lasting:
@@ -302,14 +291,15 @@ class Database:
         """Return the error as a program is told it; end this life if the error says that it is over."""
         if sqlstate_of(error) == FENCED:
             self.over("a peer has taken over")
-        return mq_error_of(error)
+        return error if isinstance(error, MQError) else mq_error_of(error)
 
-    async def _was_made(self, lane: Lane) -> bool:
+    async def _was_made(self, lane: Lane, result: Any = None) -> bool:
         """True if the last transaction of a lane, whose session is lost, was made. If it was not made it never will be:
         its server may be at it still. Raises OutcomeUnknownError.
         """
         self.figures.unknown += 1
         life = self.epoch
+        transaction = lane.number, lane.q_name, lane.sequence
         lane.drop()
         until = anyio.current_time() + SETTLE_SECONDS
         while True:
@@ -317,11 +307,11 @@ class Database:
                 raise OutcomeUnknownError(_OVER)
             try:
                 await lane.renew()
-                made = await lane.session.fetchval("SELECT settle_turn($1, $2)", lane.number, lane.sequence)
+                made = await lane.session.fetchval(SETTLE, *transaction)
             except (MQError, asyncpg.PostgresError, *LOST) as error:
                 lane.drop()
                 if sqlstate_of(error) == FENCED or anyio.current_time() > until:
-                    raise OutcomeUnknownError("the database cannot be reached", (lane.number, lane.sequence)) from error
+                    raise OutcomeUnknownError("the database cannot be reached", transaction, result) from error
                 await anyio.sleep(_PAUSE_SECONDS)
             else:
                 return bool(made)
@@ -333,6 +323,39 @@ class Database:
         Raises MQError: CF_NOT_AVAILABLE (2345), CF_STRUC_IN_USE (2346).
         """
         return list(await self._again(lambda session: session.fetch(query, *arguments), lasting=True))
+
+    async def decide(self, query: str, *arguments: Any) -> list[Any]:
+        """As `repeat`, for what must not be said to have failed where it may have been made: it is asked again for a
+        while. Raises OutcomeUnknownError too.
+        """
+        self.figures.transactions += 1
+        life, attempts, until = self.epoch, ATTEMPTS, 0.0
+        async with self._lanes.lend() as lane:
+            while attempts:
+                try:
+                    if self.epoch != life:
+                        raise MQError(MQRC.CF_NOT_AVAILABLE, _OVER)
+                    await lane.renew()
+                    found = list(await lane.session.fetch(query, *arguments))
+                    await self._flushes.flush(lane)
+                    return found
+                except (MQError, asyncpg.PostgresError, *LOST) as error:
+                    if sqlstate_of(error) in AGAIN:
+                        attempts -= 1
+                        self.figures.retries += 1
+                        continue
+                    away = isinstance(error, MQError) or lane.is_lost(error)
+                    if not until and (isinstance(error, MQError) or not away):
+                        raise self._reported(error) from error
+                    if not until:
+                        self.figures.unknown += 1
+                        until = anyio.current_time() + SETTLE_SECONDS
+                    elif not away or self.epoch != life or anyio.current_time() > until:
+                        raise OutcomeUnknownError(f"the database cannot be asked: {error}") from error
+                    self.figures.retries += 1
+                    if isinstance(error, MQError):
+                        await anyio.sleep(_PAUSE_SECONDS)
+        raise _kept_away()
 
     async def look_again(self, work: Callable[[DatabaseSession], Awaitable[T]]) -> T:
         """Do `work`, which changes nothing; where the session is lost, with another. Raises what `repeat` does."""
@@ -350,7 +373,7 @@ class Database:
                         await self._flushes.flush(lane)
                     return found
                 except (asyncpg.PostgresError, *LOST) as error:
-                    if sqlstate_of(error) not in AGAIN and not _is_lost(lane, error):
+                    if sqlstate_of(error) not in AGAIN and not lane.is_lost(error):
                         raise self._reported(error) from error
                     self.figures.retries += 1
                     await lane.renew()
@@ -363,37 +386,12 @@ class Database:
             try:
                 yield lane.session
             except (asyncpg.PostgresError, *LOST) as error:
-                _is_lost(lane, error)
+                lane.is_lost(error)
                 raise mq_error_of(error) from error
-
-
-async def _roll_back(lane: Lane) -> None:
-    """End a transaction that is not to be committed; where that cannot be, its session with it."""
-    try:
-        if lane.session is not None and not lane.session.is_closed():
-            await lane.session.execute("ROLLBACK")
-    except (asyncpg.PostgresError, *LOST):
-        lane.drop()
-
-
-def _is_lost(lane: Lane, error: BaseException) -> bool:
-    """True if the session of a lane has ended with this error: then it is of no use, whether it is closed already or
-    not.
-    """
-    if isinstance(error, (asyncpg.QueryCanceledError, asyncpg.InterfaceError)):
-        return lane.session is None or bool(lane.session.is_closed())
-    if isinstance(error, LOST):
-        lane.drop()
-        return True
-    return False
 
 
 def _kept_away() -> MQError:
     return MQError(MQRC.CF_STRUC_IN_USE, f"others have kept this call from being made {ATTEMPTS} times: make it again")
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{max(1, round(seconds * 1000))}ms"
 
 
 def _not_reported(why: str) -> None:

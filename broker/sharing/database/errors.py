@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 
@@ -45,13 +45,14 @@ _REASONS: Final[dict[str | None, MQRC]] = {
 
 class OutcomeUnknownError(Exception):
     """The session was lost while the transaction was being committed, and the database is out of reach: it may have
-    been, or not. `transaction`: its lane and its number there, where it may be under way still (`settle_turn` in the
-    schema).
+    been, or not. `transaction`: its lane, its queue and its number there, where it may be under way still
+    (`settle_turn` in the schema). `result`: what it leads to if it was made, where that is known.
     """
 
-    def __init__(self, why: str, transaction: tuple[int, int] | None = None) -> None:
+    def __init__(self, why: str, transaction: tuple[int, str, int] | None = None, result: Any = None) -> None:
         super().__init__(why)
         self.transaction = transaction
+        self.result = result
 
 
 class StaleError(MQError):

@@ -15,28 +15,30 @@ import asyncpg
 
 from broker.sharing.members.display_group import ADMINISTRATOR
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the SQL of this release: `sql/tables` has its migrations, up to this number, and `sql/functions` its functions.
 One higher in the first release that changes any of them.
 """
 
-REBUILT: Final = 1
+REBUILT: Final = 3
 """The version whose tables were made anew: a group with older ones is upgraded while no member runs
 (`broker.sharing.versions`). `sql/tables` has its tables, and the migrations behind it.
 """
 
-OLDEST: Final = 1
+OLDEST: Final = 3
 """The oldest version whose members may join beside those of this release."""
 
 RETIRED: Final[tuple[str, ...]] = ()
 """Functions that no version from `OLDEST` on calls, with the types of their arguments."""
 
-POSTGRES_OLDEST: Final = 150000
+POSTGRES_OLDEST: Final = 350000
 """The oldest PostgreSQL that does: 15."""
 
 ROOMS: Final = (
     "transactions",
     "announcements",
+    "depths",
+    "holding",
     "members",
     "recovery",
     "tags",
@@ -48,8 +50,6 @@ ROOMS: Final = (
     "keys",
     "delays",
     "gets",
-    "locks",
-    "returns",
     "deliveries",
     "expiry",
     "claims",

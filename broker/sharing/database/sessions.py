@@ -16,7 +16,7 @@ from broker.core.queues.counts.duration import Duration
 from broker.core.security.addresses import is_loopback
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.sharing.database.errors import unreachable
+from broker.sharing.database.errors import LOST, unreachable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -27,6 +27,8 @@ SESSIONS_MAX: Final = 8
 CALLS: Final = range(SESSIONS_MAX)
 RECOVERY: Final = range(SESSIONS_MAX, SESSIONS_MAX + 1)
 """Numbers of the lanes for calls, and of the one for what a member does before it lets calls have theirs."""
+
+_LIFE_BITS: Final = 32  # of the number of a transaction, for those of one life
 
 CONNECT_SECONDS: Final = 5.0
 """The time to try to get a session."""
@@ -112,17 +114,19 @@ class DatabaseSession(asyncpg.Connection):  # type: ignore[misc]  # asyncpg tell
 
 class Lane:
     """A session that is lent to one transaction at a time. `sequence` is the number of the last; it is even. `lasting`:
-    what that does has to outlive a crash of the database. `renew` gives it a session, unless it has one; it raises
+    what that does has to outlive a crash of the database. `q_name` is the queue on which it counts, "" for none: the
+    row of the lane there says whether it was made. `renew` gives it a session, unless it has one; it raises
     CF_NOT_AVAILABLE (2345).
     """
 
-    __slots__ = ("_lanes", "lasting", "number", "sequence", "session")
+    __slots__ = ("_lanes", "lasting", "number", "q_name", "sequence", "session")
 
     def __init__(self, number: int, lanes: Lanes) -> None:
         self._lanes = lanes
         self.number = number
-        self.sequence = 0
+        self.sequence = 0  # of this life of the member: `Lanes.begin`
         self.lasting = True
+        self.q_name = ""
         self.session: Any = None
 
     async def renew(self) -> None:
@@ -134,13 +138,32 @@ class Lane:
             self.session.terminate()
             self.session = None
 
+    def is_lost(self, error: BaseException) -> bool:
+        """True if the session has ended with this error: then it is of no use, whether it is closed already or not."""
+        if isinstance(error, (asyncpg.QueryCanceledError, asyncpg.InterfaceError)):
+            return self.session is None or bool(self.session.is_closed())
+        if isinstance(error, LOST):
+            self.drop()
+            return True
+        return False
+
+    async def roll_back(self) -> None:
+        """End a transaction that is not to be committed; where that cannot be, the session with it."""
+        try:
+            if self.session is not None and not self.session.is_closed():
+                await self.session.execute("ROLLBACK")
+        except (asyncpg.PostgresError, *LOST):
+            self.drop()
+
 
 class Lanes:
-    """Sessions of a member for transactions, with these numbers. `connect` makes another."""
+    """Sessions of a member for transactions, with these numbers. `connect` makes one for a
+    lane.
+    """
 
     def __init__(
         self,
-        connect: Callable[[], Coroutine[Any, Any, DatabaseSession]],
+        connect: Callable[[int], Coroutine[Any, Any, DatabaseSession]],
         figures: SessionFigures,
         numbers: range = CALLS,
     ) -> None:
@@ -150,6 +173,11 @@ class Lanes:
         self._all = [Lane(number, self) for number in numbers]
         self._free = self._all[::-1]
         self._shut = NOT_JOINED
+
+    def begin(self, epoch: int) -> None:
+        """Number transactions from now on as those of this life: higher than those of any before it."""
+        for lane in self._all:
+            lane.sequence = epoch << _LIFE_BITS
 
     def open(self) -> None:
         """Let transactions have sessions."""
@@ -197,6 +225,6 @@ class Lanes:
             return
         lane.drop()
         try:
-            lane.session = await self._connect()
+            lane.session = await self._connect(lane.number)
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
             raise unreachable(error) from error

@@ -43,6 +43,7 @@ from broker.sharing.definitions.repository_change import (
     Key,
     Known,
     RepositoryChange,
+    clear_most,
     key_of,
     made_of,
     without_version,
@@ -139,7 +140,7 @@ class Repository:
     async def refresh(self) -> None:
         """Bring the depths of the shared queues up to date."""
         async with self._database.look() as session:
-            depths = await session.fetch("SELECT name, depth FROM queue")
+            depths = await session.fetch("SELECT name, depth_of(name) FROM queue")
         for name, depth in depths:
             queue = self._member.shared(name)
             if queue is not None:
@@ -295,6 +296,8 @@ class Repository:
             security = await session.fetchval("SELECT change_security()") if secured else 0
             return security, [await written(session, step) for step in steps]
 
+        for step in steps:
+            await clear_most(self._database, step)
         security, versions = await self._database.transact(work, _nothing)
         if security == self.security + 1:  # else others have changed something that is not known here yet
             self.security = security

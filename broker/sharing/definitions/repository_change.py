@@ -13,10 +13,16 @@ from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from broker.core.names.definitions import SingleChange
+    from broker.sharing.database.database import Database
     from broker.sharing.database.sessions import DatabaseSession
 
 STRUCTURE: Final = "CFSTRUCT"
 DISPOSITION_WORDS: Final = {SHARED: "SHARED", GROUP: "GROUP"}
+SLICE: Final = 5000
+"""Messages that are cleared in one transaction."""
+
+_CHECK_CLEARING: Final = "SELECT check_clearing($1, $2, $3, $4)"
+_CLEAR: Final = "SELECT clear_slice($1, NULL, $2)"
 _NEEDS_CLOSED: Final = ("USAGE", "CFSTRUCT")
 _RECORD: Final = "AUTHREC"
 _LISTS: Final = ("USERLIST", "ADDRLIST")
@@ -100,6 +106,30 @@ def _both(word: str, before: int | str | None, wanted: int | str, now: int | str
     return wanted
 
 
+async def clear_most(database: Database, step: RepositoryChange) -> None:
+    """Clear a shared queue that is to be empty, but for the last slice of its messages, in transactions of its own,
+    which are short however many there are. Who asks for it again goes on where it has broken off. Raises OBJECT_IN_USE
+    (2042).
+    """
+    change, key, closing = step.change, key_of(step.change), False
+    if isinstance(change, Define) or key.disposition != SHARED or key.space in SECURITY_SPACES:
+        return
+    if isinstance(change, Delete):
+        if not change.purge:
+            return
+        closing = change.closing
+
+    async def check(session: DatabaseSession) -> None:
+        await session.execute(_CHECK_CLEARING, key.name, step.before.version, not closing, closing)
+
+    async def clear(session: DatabaseSession) -> int:
+        return int(await session.fetchval(_CLEAR, [key.name], SLICE))
+
+    await database.transact(check, _nothing)
+    while await database.transact(clear, _nothing) == SLICE:
+        pass
+
+
 async def written(session: DatabaseSession, step: RepositoryChange) -> int:
     """Write a change in the repository; the new version of what it defines."""
     change, before, key = step.change, step.before, key_of(step.change)
@@ -147,3 +177,7 @@ async def _delete(session: DatabaseSession, key: Key, change: Delete, before: Kn
         await session.execute("SELECT delete_structure($1, $2)", key.name, before.version)
     else:
         await session.execute("SELECT delete_object('GROUP', $1, $2, $3)", key.space, key.name, before.version)
+
+
+def _nothing() -> None:
+    """Nothing was changed in memory."""

@@ -6,13 +6,14 @@ RECOVER CFSTRUCT finds them where they were. Whoever must be able to go back fur
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from broker.commands import errors
 from broker.commands.interpreter import refused
 from broker.commands.requests import BackUpRequest, FailRequest, RecoverRequest
 from broker.commands.selection import generic_match
 from broker.mqi.replies import CommandReply
+from broker.sharing.definitions.repository_change import SLICE
 
 if TYPE_CHECKING:
     from broker.sharing.database.sessions import DatabaseSession
@@ -34,23 +35,30 @@ class Structures:
         if not names:
             return refused(errors.not_found(pattern))
 
-        async def work(session: DatabaseSession) -> None:
-            for name in names:
-                await _write(session, request, name)
-
-        await self._member.database.transact(work, _nothing)
+        for name in names:
+            await self._change(request, name)
         await self._member.repository.reload()
         return _done(request, names)
 
+    async def _change(self, request: BackUpRequest | RecoverRequest | FailRequest, name: str) -> None:
+        """Change one structure. Its messages go in slices, while it is FAILED and nobody can use it."""
+        if isinstance(request, BackUpRequest):
+            await self._do("UPDATE structure SET backed_up = now_seconds() WHERE name = $1", name)
+            return
+        if isinstance(request, FailRequest):
+            await self._do("SELECT set_status($1, 'FAILED')", name)
+        purge = isinstance(request, RecoverRequest) and request.purge
+        if purge or await self._do("SELECT status <> 'ACTIVE' FROM structure WHERE name = $1", name):
+            while await self._do("SELECT clear_structure($1, $2, $3)", name, purge, SLICE):
+                pass
+        if isinstance(request, RecoverRequest):
+            await self._do("SELECT set_status($1, 'ACTIVE')", name)
 
-async def _write(session: DatabaseSession, request: BackUpRequest | RecoverRequest | FailRequest, name: str) -> None:
-    match request:
-        case BackUpRequest():
-            await session.execute("UPDATE structure SET backed_up = now_seconds() WHERE name = $1", name)
-        case RecoverRequest(_, purge):
-            await session.execute("SELECT recover_structure($1, $2)", name, purge)
-        case FailRequest():
-            await session.execute("SELECT fail_structure($1)", name)
+    async def _do(self, statement: str, *arguments: object) -> Any:
+        async def work(session: DatabaseSession) -> Any:
+            return await session.fetchval(statement, *arguments)
+
+        return await self._member.database.transact(work, _nothing)
 
 
 def _done(request: BackUpRequest | RecoverRequest | FailRequest, names: list[str]) -> CommandReply:

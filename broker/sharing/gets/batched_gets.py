@@ -1,33 +1,32 @@
 """Batched gets: one statement gives messages to all gets of this member that ask the same of a queue (queue-sharing
 rule 10.2.3).
 
-1. A batch is one call of the database, `get_messages`: it fences, locks what comes first, marks each message with the
-   unit of work of its get, or with a token alone, and counts. Nothing is changed in memory before it is committed: then
-   the core grants the same messages, on a shelf that is made of just these.
+1. A batch is one call of the database, `get_messages`: it fences, locks what comes first, moves each message to the
+   unit of work of its get, or removes it, and counts. Nothing is changed in memory before it is committed: then the
+   core grants the same messages, on a shelf that is made of just these.
 2. One get leads a batch, for itself and those behind it. While it is under way, gets with the same key gather: then the
    first of them leads the next, so they are served in order. Calls for many messages that do not wait may make two
    batches at a time: the database makes one while what the other was given is granted here.
 3. What was given to a get that has ended meanwhile goes back, as if it had not been got.
-4. The mark of a get outside syncpoint is its outcome: the message is the getter's. The row goes later
-   (`broker.sharing.gets.deferred_deletes`). Where the session was lost, tokens tell what was given (queue-sharing rule
-   10.2.6).
+4. A get outside syncpoint is committed when its messages are in hand: where the session is lost before, nothing has
+   happened, and where it is lost with the answer to that, it is asked whether (queue-sharing rule 10.2.6).
 """
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
-from asyncpg.pgproto.pgproto import UUID
 
+from broker.core.calls.batches import grant_run
 from broker.core.queues.effects import Grant
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
 from broker.sharing.database.errors import OutcomeUnknownError
-from broker.sharing.database.rows import COLUMNS, entry_of
+from broker.sharing.database.rows import entry_of
+from broker.sharing.gets.returned import in_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,14 +43,18 @@ AT_ONCE: Final = 50
 BATCHES_AT_ONCE: Final = 2
 """Of calls for many messages with the same key."""
 
-_GET: Final = "SELECT * FROM get_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+_GET: Final = f"SELECT * FROM get_messages({', '.join(f'${number}' for number in range(1, 15))})"
 _GIVEN: Final = (
-    f"SELECT {COLUMNS}, array_position($3, token)::bigint AS number FROM message "
-    "WHERE member = $1 AND epoch = $2 AND state = 2 AND token = ANY ($3::uuid[])"
+    "SELECT place, persistent, descriptor, length, body, backout_count, handling FROM held "
+    "WHERE member = $1 AND epoch = $2 AND unit = ANY ($3) AND kind = 2 AND place <> ALL ($4)"
 )
-_DEPTH, _OVERDUE = 0, -1  # what a row without a message says, in `number`
+_OVERDUE: Final = -1  # what a row without a message says, in `place`; else that is the depth
 _PLACE, _PERSISTENT = itemgetter("place"), itemgetter("persistent")
-_BYTES_MAX, _PATIENT = attrgetter("bytes_max"), attrgetter("patient")
+_BYTES_MAX, _PATIENT, _ABANDONED = attrgetter("bytes_max"), attrgetter("patient"), attrgetter("abandoned")
+
+
+class _NobodyTakesError(Exception):
+    """All getters have gone while the messages were on their way."""
 
 
 class _Line:
@@ -111,70 +114,73 @@ class BatchedGets:
         await self._member.returned.settle()
         slots = [get for get in gets for _ in range(get.count)]
         joined = {get: get.joined() for get in gets}
-        tokens = _tokens(len(slots))
-        rows = await self._rows(queue, key, slots, joined, tokens)
-        given = [row for row in rows if row["number"] > _DEPTH]
+        rows = await self._rows(queue, key, slots, joined)
+        given = []
         for row in rows:
-            if row["number"] == _DEPTH:
+            if row["persistent"] is None:
                 queue.depth = row["place"]
+            else:
+                given.append(row)
         given.sort(key=_PLACE)
-        unclaimed = self._hand_out(queue, given, slots, joined, tokens)
+        unclaimed = self._hand_out(queue, given, slots, joined)
         if unclaimed:
-            await self._member.returned.unclaimed(
-                {get: joined[get] for get, _ in unclaimed}, [token for _, token in unclaimed]
-            )
+            await self._member.returned.unclaimed({get: joined[get] for get, _ in unclaimed}, unclaimed)
 
     async def _rows(
-        self,
-        queue: SharedQueue,
-        key: GetKey,
-        slots: Sequence[GetRequest],
-        joined: dict[GetRequest, UnitJoin],
-        tokens: Sequence[UUID],
+        self, queue: SharedQueue, key: GetKey, slots: Sequence[GetRequest], joined: dict[GetRequest, UnitJoin]
     ) -> list[Any]:
-        deferred_deletes = self._member.deferred_deletes
+        """Return what is given, in no order: one message for each slot at most."""
+        units = [joined[get].id for get in slots]
         begun = [each.id for each in joined.values() if each.begins]
         tags = [get.conversation.hconn.tag for get, each in joined.items() if each.begins]
+        kept = all(each.id is not None and not each.if_persistent for each in joined.values())
         arguments = (
             key.msg_id,
             key.correl_id,
-            [joined[get].id for get in slots],
+            len(slots),
+            units if begun or any(units) else None,
             [joined[get].if_persistent for get in slots],
-            tokens,
             begun,
             tags,
+            min(map(_BYTES_MAX, joined)),
+            any(map(_PATIENT, joined)),
+            self._member.core.events.counting,
         )
-        limits = min(map(_BYTES_MAX, joined)), any(map(_PATIENT, joined))
+
+        async def work(lane: Lane) -> list[Any]:
+            lane.q_name = queue.name
+            rows = list(await lane.session.fetch(_GET, lane.sequence, queue.name, queue.version, now(), *arguments))
+            lane.lasting = any(map(_PERSISTENT, rows))
+            if not kept and rows and all(map(_ABANDONED, joined)):
+                raise _NobodyTakesError
+            return rows
+
+        now, transact = self._member.now, self._database.transact_at_once if kept else self._database.transact_in_hand
         while True:
-            removed = deferred_deletes.take(queue)
-
-            async def work(lane: Lane, removed: list[int] = removed) -> list[Any]:
-                first = lane.number, lane.sequence, queue.name, queue.version, self._member.now()
-                rows = list(await lane.session.fetch(_GET, *first, *arguments, removed, *limits))
-                lane.lasting = any(map(_PERSISTENT, rows))
-                return rows
-
             try:
-                rows = await self._database.transact_at_once(work, _nothing)
+                rows = await transact(work, _nothing)
+            except _NobodyTakesError:
+                return []
             except OutcomeUnknownError as error:
-                deferred_deletes.again(queue, removed)
-                self._member.returned.unknown(joined, tokens, error.transaction)
-                raise
-            except MQError:
-                deferred_deletes.again(queue, removed)
+                rows = sorted((row for row in error.result or () if row["persistent"] is not None), key=_PLACE)
+                given = [(get, entry_of(queue, row)) for get, row in zip(slots, rows, strict=False)]
+                removed = [entry for get, entry in given if not in_unit(entry, joined[get])]
+                self._member.returned.unknown(joined, error, removed)
                 raise
             if rows is None:  # the session was lost with them
-                return await self._given(joined, tokens)
-            if not (rows and rows[0]["number"] == _OVERDUE):
+                return await self._given(joined)
+            if not (rows and rows[0]["place"] == _OVERDUE):
                 return rows
             await self._member.expiry.discard(queue)
 
-    async def _given(self, joined: dict[GetRequest, UnitJoin], tokens: Sequence[UUID]) -> list[Any]:
-        """Return what a statement gave that was committed, and whose answer was lost."""
+    async def _given(self, joined: dict[GetRequest, UnitJoin]) -> list[Any]:
+        """Return what a statement gave that was committed, and whose answer was lost: it is in these units of work."""
+        known = [entry.key for get in joined for entry in get.held()]
+        ids = [each.id for each in joined.values()]
         try:
-            return await self._database.repeat(_GIVEN, self._database.member, self._database.epoch, tokens)
-        except MQError:
-            self._member.returned.unknown(joined, tokens, None)
+            return await self._database.repeat(_GIVEN, self._database.member, self._database.epoch, ids, known)
+        except MQError as error:
+            self._member.returned.unknown(joined, OutcomeUnknownError(str(error)))
             raise
 
     def _hand_out(
@@ -183,30 +189,45 @@ class BatchedGets:
         given: Sequence[Any],
         slots: Sequence[GetRequest],
         joined: dict[GetRequest, UnitJoin],
-        tokens: Sequence[UUID],
-    ) -> list[tuple[GetRequest, UUID]]:
-        """Grant in the core what the database has given; what nobody takes."""
-        unclaimed, entries = [], []
-        for row in given:
-            get, token = slots[row["number"] - 1], tokens[row["number"] - 1]
-            if get.abandoned:
-                unclaimed.append((get, token))
-            else:
-                entries.append((get, token, entry_of(queue, row)))
-        with queue.page([entry for _, _, entry in entries]):
-            for get, token, entry in entries:
+    ) -> list[tuple[GetRequest, Entry]]:
+        """Grant in the core what the database has given, in order; what nobody takes."""
+        entries = [(get, entry_of(queue, row)) for get, row in zip(slots, given, strict=False)]
+        if len(entries) > 1 and entries[0][0] is entries[-1][0] and not slots[0].abandoned:
+            entries = self._hand_out_run(slots[0], joined, entries)
+        unclaimed = [each for each in entries if each[0].abandoned]
+        if unclaimed:
+            entries = [each for each in entries if not each[0].abandoned]
+        if not entries:
+            return unclaimed
+        with queue.page([entry for _, entry in entries]):
+            for get, entry in entries:
                 try:
                     if get.error is not None:
                         raise get.error
                     get.grants.append(self._grant(queue, get, entry, joined[get]))
                 except MQError as error:
                     get.error = error
-                    unclaimed.append((get, token))
+                    unclaimed.append((get, entry))
                     queue.shelf.hide(entry)
                 except Exception as wrong:
                     get.error = mistake(wrong, "a get")
-                    unclaimed.append((get, token))
+                    unclaimed.append((get, entry))
         return unclaimed
+
+    def _hand_out_run(
+        self, get: GetRequest, joined: dict[GetRequest, UnitJoin], entries: list[tuple[GetRequest, Entry]]
+    ) -> list[tuple[GetRequest, Entry]]:
+        """Grant what one get is given, as many as need nothing but to be granted: what is left."""
+        core, now = self._member.core, self._member.now()
+        try:
+            run = grant_run(core, get.handle, get.request, [entry for _, entry in entries], now)
+        except MQError as error:
+            get.error = error
+            return entries
+        if run:
+            written(run[0], joined[get])
+            get.grants += run
+        return entries[len(run) :]
 
     def _grant(self, queue: SharedQueue, get: GetRequest, entry: Entry, joined: UnitJoin) -> Grant:
         found = self._member.core.grant_to(get.handle, queue, get.request, self._member.now())
@@ -224,12 +245,6 @@ def written(grant: Grant, joined: UnitJoin) -> None:
     unit.shared.taken.clear()
     if grant.unit is None:
         unit.shared.id = joined.id
-
-
-def _tokens(count: int) -> list[UUID]:
-    """So many new tokens. Each made by `uuid4` would take as long as a tenth of its get."""
-    some = os.urandom(16 * count)
-    return [UUID(some[at : at + 16]) for at in range(0, len(some), 16)]
 
 
 def _nothing() -> None:

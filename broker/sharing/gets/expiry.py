@@ -23,9 +23,9 @@ AT_ONCE: Final = 500
 _DISCARD: Final = "SELECT * FROM discard_messages($1, $2, $3, $4, $5)"
 _OVERDUE: Final = (
     "SELECT name FROM queue WHERE EXISTS "
-    "(SELECT 1 FROM message WHERE message.queue = queue.name AND deadline <= $1 AND state IN (1, 8))"
+    "(SELECT 1 FROM message WHERE message.queue = queue.name AND deadline <= $1 ORDER BY deadline LIMIT 1)"
 )
-_STILL_THERE: Final = "SELECT place FROM message WHERE queue = $1 AND place = ANY ($2)"
+_STILL_THERE: Final = "SELECT place FROM bodies_of($1, $2)"
 
 
 class Expiry:

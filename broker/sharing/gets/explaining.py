@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.explain.explaining import explain
-from broker.core.message.entry import AVAILABLE, DELAYED, LOCKED, PREPARED, PreparedEntry
+from broker.core.message.entry import AVAILABLE, CLAIMED, DELAYED, LOCKED, PREPARED, PreparedEntry
 from broker.core.queues.handles import Hconn
 from broker.core.queues.shared_queue import SharedQueue
 from broker.core.queues.unit import Unit
@@ -24,10 +24,9 @@ ROWS_MAX: Final = 10_000
 """More messages are not looked at: those that come first."""
 
 _ROWS: Final = (
-    f"SELECT {COLUMNS.replace('body', 'NULL::bytea AS body').replace('state', 'message.state')}, message.unit, "
-    "message.member, message.consumer, message.claim_sequence, extract(epoch FROM started)::double precision AS since "
-    "FROM message LEFT JOIN unit_of_work ON unit_of_work.id = message.unit WHERE queue = $1 "
-    "AND (message.state <> 2 OR message.unit IS NOT NULL) ORDER BY place LIMIT $2"  # what was got outside one is gone
+    f"SELECT {COLUMNS.replace('body', 'NULL::bytea AS body').replace('state', 'm.state')}, "
+    "m.unit, m.member, m.sequence, extract(epoch FROM started)::double precision AS since "
+    "FROM all_messages AS m LEFT JOIN unit_of_work ON unit_of_work.id = m.unit WHERE queue = $1 ORDER BY place LIMIT $2"
 )
 
 
@@ -63,7 +62,7 @@ class Explaining:
                     self._note_prepared(row, entry)
                 elif row["state"] != AVAILABLE:
                     entry.state = row["state"]
-                    if row["consumer"] is not None:
+                    if row["state"] == CLAIMED:
                         self._note_claim(row, entry)
                     shelf.entries[entry.key] = locked.get(entry.key, entry)
                     entry.unit = _unit(row, units, member.manager.name)
@@ -79,8 +78,8 @@ class Explaining:
     def _note_claim(self, row: Any, entry: Entry) -> None:
         """Note the consumer that has claimed a message."""
         for consumer in self._member.core.consumers.of_group.values():
-            if consumer.uuid == row["consumer"].hex:
-                consumer.seen[entry] = row["claim_sequence"] <= consumer.pinned
+            if consumer.uuid == row["unit"].hex:
+                consumer.seen[entry] = row["sequence"] <= consumer.pinned
 
     def _note_prepared(self, row: Any, entry: Entry) -> None:
         """Note the prepared unit that has a message."""
@@ -93,7 +92,7 @@ def _unit(row: Any, units: dict[UUID | str, Unit], here: str) -> Unit | None:
     """The unit of work in which a message is, or that stands for those who have locked it at another member: one of
     these, or a new one. Who has locked it here are handles, if they have not gone.
     """
-    if row["state"] == LOCKED and row["member"] == here:
+    if row["state"] in (DELAYED, CLAIMED) or (row["state"] == LOCKED and row["member"] == here):
         return None
     known = row["member"] if row["state"] == LOCKED else row["unit"]
     if known is None:

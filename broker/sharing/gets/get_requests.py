@@ -11,6 +11,7 @@ from broker.core.queues.shelf.selection import IF_PERSISTENT, NEVER, Request
 if TYPE_CHECKING:
     from typing import Any
 
+    from broker.core.message.entry import Entry
     from broker.core.queues.effects import Grant
     from broker.core.queues.handles import Handle
     from broker.engine.conversation import Conversation
@@ -87,6 +88,11 @@ class GetRequest:
         if removes and takes_the_first and takes_any_length and not self.handle.position.locked:
             return GetKey(queue.name, request.msg_id, request.correl_id)
         return None
+
+    def held(self) -> list[Entry]:
+        """Return what its unit of work has got from shared queues before."""
+        unit = self.handle.hconn.unit
+        return [] if unit is None else [entry for entry in unit.gets if entry.queue.shared]
 
     def joined(self) -> UnitJoin:
         """The unit of work that its messages come into."""

@@ -1,4 +1,4 @@
-"""Browse locks on shared queues: state LOCKED of a row, with the member whose handle has it (semantics 5.5).
+"""Browse locks on shared queues: messages are held by the member whose handle has locked them (semantics 5.5).
 
 1. A lock is in the position of its handle, or it is among those that are to be ended (`Locks.leave`).
 2. These are ended at once, or as soon as the database can be reached: whoever hears that a handle is closed, or that a
@@ -16,6 +16,7 @@ import anyio
 
 from broker.core.message.entry import GONE
 from broker.mqi.errors import MQError
+from broker.sharing.database.database import SETTLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_UNLOCK: Final = "SELECT unlock_messages($1, $2, $3, $4)"
-_SETTLE: Final = "SELECT settle_turn($1, $2)"
+_UNLOCK: Final = "SELECT unlock_messages($1, $2, $3)"
 _AGAIN: Final = 0.1  # seconds until the next try
 
 
@@ -40,7 +40,7 @@ class _LeftLocks(NamedTuple):
     epoch: int
     queue: SharedQueue
     places: Sequence[int]
-    transaction: tuple[int, int] | None = None
+    transaction: tuple[int, str, int] | None = None
 
 
 class Locks:
@@ -57,7 +57,7 @@ class Locks:
         """UNLOCK: what the handle has locked is available again. `grant` is the answer."""
         locked = handle.position.locked
         if locked:
-            await self._unlock(queue, [entry.key for entry in locked])
+            await self._unlock([entry.key for entry in locked])
             handle.position = handle.position._replace(locked=())
         return grant
 
@@ -69,7 +69,7 @@ class Locks:
             self._member.manager.start_soon(self.sweep)
 
     def unknown(
-        self, epoch: int, queue: SharedQueue, places: Sequence[int], transaction: tuple[int, int] | None
+        self, epoch: int, queue: SharedQueue, places: Sequence[int], transaction: tuple[int, str, int] | None
     ) -> None:
         """Nobody will know whether these messages were locked in this life: they are not to be."""
         self._left.append(_LeftLocks(epoch, queue, places, transaction))
@@ -99,12 +99,12 @@ class Locks:
             first = self._left[0]
             if first.epoch == self._database.epoch:
                 if first.transaction is not None:
-                    await self._database.repeat(_SETTLE, *first.transaction)
-                await self._unlock(first.queue, first.places)
+                    await self._database.repeat(SETTLE, *first.transaction)
+                await self._unlock(first.places)
             self._left = [each for each in self._left if each is not first]
 
-    async def _unlock(self, queue: SharedQueue, places: Sequence[int]) -> None:
-        await self._database.repeat(_UNLOCK, self._database.member, self._database.epoch, queue.name, places)
+    async def _unlock(self, places: Sequence[int]) -> None:
+        await self._database.repeat(_UNLOCK, self._database.member, self._database.epoch, places)
 
     def _try_later(self) -> None:
         if not self._tries:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from uuid import uuid4
 
 from broker.core.calls.gets import choosing, granting
 from broker.core.message.entry import GET_PENDING, GONE, LOCKED
@@ -31,7 +30,6 @@ from broker.sharing.gets.pages import fill, page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from uuid import UUID
 
     from broker.core.calls.gets.granting import Outline
     from broker.core.message.entry import Entry
@@ -43,11 +41,11 @@ if TYPE_CHECKING:
     from broker.sharing.gets.pages import Page
     from broker.sharing.members.group_member import GroupMember
 
-_TAKE: Final = "SELECT * FROM take_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
-_LOCK: Final = "SELECT lock_browsed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+_TAKE: Final = f"SELECT * FROM take_messages({', '.join(f'${number}' for number in range(1, 12))})"
+_LOCK: Final = "SELECT lock_browsed($1, $2, $3, $4, $5, $6, $7, $8)"
 _TAKEN: Final = (
-    "SELECT place, body, backout_count, NULL AS new_depth FROM message "
-    "WHERE member = $1 AND epoch = $2 AND state = 2 AND token = $3"
+    "SELECT place, body, backout_count FROM held "
+    "WHERE member = $1 AND epoch = $2 AND unit = $3 AND kind = 2 AND place = ANY ($4)"
 )
 
 
@@ -157,14 +155,15 @@ class PageGets:
         patient: bool,
     ) -> tuple[Grant | None, bool]:
         """Give what was chosen, and whether a rival was there before."""
-        joined, token = get.joined() if chosen.outline.takes else None, uuid4()
+        joined = get.joined() if chosen.outline.takes else None
         if joined is not None:
-            if not await self._take(queue, get, chosen, joined, token, now, patient=patient):
+            joined = joined if chosen.outline.in_unit else OUTSIDE
+            if not await self._take(queue, get, chosen, joined, now, patient=patient):
                 return None, True
         elif chosen.outline.locks and not await self._lock(queue, get, chosen, now, patient=patient):
             return None, True
         if get.abandoned:
-            await self._undo(queue, get, chosen, joined, token)
+            await self._undo(queue, get, chosen, joined)
             return None, False
         before = get.handle.position.locked
         try:
@@ -172,7 +171,7 @@ class PageGets:
                 grant = granting.grant(self._member.core, get.handle, queue, get.request, chosen.entry, now)
                 free = _released(get, before, grant) if before else []
         except MQError:
-            await self._undo(queue, get, chosen, joined, token)
+            await self._undo(queue, get, chosen, joined)
             raise
         if joined is not None:
             written(grant, joined)
@@ -185,60 +184,62 @@ class PageGets:
         get: GetRequest,
         chosen: Chosen,
         joined: UnitJoin,
-        token: UUID,
         now: float,
         *,
         patient: bool,
     ) -> bool:
         """Take the messages in the database; whether they were there still."""
-        in_unit = chosen.outline.in_unit
-        first, *rest = [entry.key for entry in chosen.needed]
+        places = [entry.key for entry in chosen.outline.entries]
         arguments = (
             now,
-            first,
-            rest,
+            [entry.key for entry in chosen.needed],
+            places,
             [entry.key for entry in get.handle.position.locked],
             patient,
-            [entry.key for entry in chosen.outline.entries],
-            joined.id if in_unit else None,
-            in_unit and joined.begins,
+            joined.id,
+            joined.begins,
             get.conversation.hconn.tag,
-            token,
         )
 
         async def work(lane: Lane) -> list[Any]:
-            own = lane.number, lane.sequence, queue.name, queue.version
-            return list(await lane.session.fetch(_TAKE, *own, *arguments))
+            lane.q_name = queue.name
+            return list(await lane.session.fetch(_TAKE, lane.sequence, queue.name, queue.version, *arguments))
 
-        made = False
+        outside = joined.id is None
+        transact = self._database.transact_in_hand if outside else self._database.transact_at_once
         try:
-            rows = await self._database.transact_at_once(work, _nothing)
+            rows = await transact(work, _nothing)
             if rows is None:  # the session was lost with the answer
-                made = True
-                rows = await self._database.repeat(_TAKEN, self._database.member, self._database.epoch, token)
-        except (MQError, OutcomeUnknownError) as error:
-            if made or isinstance(error, OutcomeUnknownError):
-                transaction = error.transaction if isinstance(error, OutcomeUnknownError) else None
-                self._member.returned.unknown({get: joined if in_unit else OUTSIDE}, [token], transaction)
+                rows = await self._taken(get, joined, places)
+        except OutcomeUnknownError as error:
+            removed = chosen.outline.entries if outside and error.result else ()
+            self._member.returned.unknown({get: joined}, error, removed)
             raise
         counts = {row["place"]: row["backout_count"] for row in rows}
         for entry in chosen.outline.entries:
             entry.backout_count = counts.get(entry.key, entry.backout_count)
-        if rows and rows[0]["new_depth"] is not None:
-            queue.depth = rows[0]["new_depth"]
         return bool(rows)
+
+    async def _taken(self, get: GetRequest, joined: UnitJoin, places: Sequence[int]) -> list[Any]:
+        """Return what was taken into a unit of work, of which the answer was lost."""
+        own = self._database.member, self._database.epoch
+        try:
+            return await self._database.repeat(_TAKEN, *own, joined.id, places)
+        except MQError as error:
+            self._member.returned.unknown({get: joined}, OutcomeUnknownError(str(error)))
+            raise
 
     async def _lock(self, queue: SharedQueue, get: GetRequest, chosen: Chosen, now: float, *, patient: bool) -> bool:
         """Lock the messages for the handle in the database; whether they were there still."""
-        first, *rest = [entry.key for entry in chosen.needed]
         own = [entry.key for entry in get.handle.position.locked]
         locked = [entry.key for entry in chosen.outline.entries]
-        owner = f"{get.handle.hconn.appl_name} {get.handle.hobj}"
+        needed = [entry.key for entry in chosen.needed]
         life = self._database.epoch
 
         async def work(lane: Lane) -> bool:
-            on_queue = lane.number, lane.sequence, queue.name, queue.version, now
-            return bool(await lane.session.fetchval(_LOCK, *on_queue, first, rest, own, patient, locked, owner))
+            lane.q_name = queue.name
+            on_queue = lane.sequence, queue.name, queue.version, now
+            return bool(await lane.session.fetchval(_LOCK, *on_queue, needed, locked, own, patient))
 
         try:
             made = await self._database.transact_at_once(work, _nothing)
@@ -252,12 +253,11 @@ class PageGets:
             return await self._lock(queue, get, chosen, now, patient=patient)
         return made
 
-    async def _undo(
-        self, queue: SharedQueue, get: GetRequest, chosen: Chosen, joined: UnitJoin | None, token: UUID
-    ) -> None:
+    async def _undo(self, queue: SharedQueue, get: GetRequest, chosen: Chosen, joined: UnitJoin | None) -> None:
         """The getter has gone, or is refused, after its message has been taken or locked."""
         if joined is not None:
-            await self._member.returned.unclaimed({get: joined if chosen.outline.in_unit else OUTSIDE}, [token])
+            entries = [(get, entry) for entry in chosen.outline.entries]
+            await self._member.returned.unclaimed({get: joined}, entries)
         elif chosen.outline.locks:
             await self._member.locks.end(queue, _new(get, chosen))
 

@@ -35,13 +35,18 @@ LONG: Final = 100
 _LIGHT: Final = COLUMNS.replace("body", "NULL::bytea AS body")
 _UNEXPIRED: Final = "(deadline IS NULL OR deadline > $2)"
 _OVERDUE: Final = (
-    "SELECT EXISTS (SELECT 1 FROM message WHERE queue = $1 AND deadline <= $2 AND state IN (1, 8)) AS overdue"
+    "SELECT EXISTS (SELECT 1 FROM message WHERE queue = $1 AND deadline <= $2 ORDER BY deadline LIMIT 1) AS overdue"
 )
 _FIRST: Final = (
     f"SELECT {_LIGHT} FROM message WHERE queue = $1 AND {_UNEXPIRED} AND state = {AVAILABLE} ORDER BY place LIMIT $3"
 )
-_GROUPS: Final = f"SELECT {_LIGHT} FROM message WHERE queue = $1 AND {_UNEXPIRED} AND state = 1 AND group_id = ANY ($3)"
-_BODIES: Final = "SELECT place, body FROM message WHERE queue = $1 AND place = ANY ($2)"
+_GROUPS: Final = (
+    f"SELECT found.* FROM unnest($3::bytea[]) AS wanted (group_id), LATERAL (SELECT {_LIGHT} FROM message "
+    f"WHERE queue = $1 AND message.group_id = wanted.group_id AND {_UNEXPIRED} AND (state = 1) IS TRUE "
+    "ORDER BY msg_seq_number, byte_offset, place) AS found"
+)
+_AT: Final = "place BETWEEN {0} AND {0}"  # an equality would leave the order open, and with it the index
+_BODIES: Final = "SELECT * FROM bodies_of($1, $2)"
 
 
 @dataclass(slots=True)
@@ -68,10 +73,12 @@ async def page(
     judged = needs_judgement(request)
     limit = LONG if judged else length
     conditions, values = _conditions(handle, request, now, after)
-    text = (
-        f"SELECT o.overdue, m.* FROM ({_OVERDUE}) AS o LEFT JOIN LATERAL (SELECT {_LIGHT if judged else COLUMNS} "
-        f"FROM message WHERE {' AND '.join(conditions)} ORDER BY place LIMIT {limit:d}) AS m ON true ORDER BY m.place"
-    )
+    each = f"SELECT {_LIGHT if judged else COLUMNS} FROM message WHERE {' AND '.join(conditions)}"
+    ordered = f"ORDER BY place LIMIT {limit:d}"
+    found = f"{each} AND {_available(request)} {ordered}"
+    if request.delayed:
+        found = f"({found}) UNION ALL ({each} AND state = {DELAYED} {ordered}) {ordered}"
+    text = f"SELECT o.overdue, m.* FROM ({_OVERDUE}) AS o LEFT JOIN LATERAL ({found}) AS m ON true ORDER BY m.place"
     rows = await session.fetch(text, *values)
     overdue = bool(rows[0]["overdue"])
     entries = [entry_of(queue, row) for row in rows if row["place"] is not None]
@@ -118,14 +125,14 @@ async def fill(session: DatabaseSession, queue: SharedQueue, entries: Sequence[E
 
 def _conditions(handle: Handle, request: Request, now: float, after: int) -> tuple[list[str], list[Any]]:
     values: list[Any] = [queue_name(handle), now]
-    conditions = ["queue = $1", _UNEXPIRED, _states(request)]
+    conditions = ["queue = $1", _UNEXPIRED]
 
     def where(condition: str, value: object) -> None:
         values.append(value)
         conditions.append(condition.format(f"${len(values)}"))
 
     if request.under_cursor:
-        where("place = {}", handle.position.cursor)
+        where(_AT, handle.position.cursor)
         return conditions, values
     if after != START:
         where("place > {}", after)
@@ -135,7 +142,7 @@ def _conditions(handle: Handle, request: Request, now: float, after: int) -> tup
         where("byte_offset = {}", request.item.offset)
         return conditions, values
     if request.token is not None:
-        where("place = {}", min(int.from_bytes(request.token, "big"), (1 << 63) - 1))
+        where(_AT, min(int.from_bytes(request.token, "big"), (1 << 63) - 1))
         return conditions, values
     for column, value in (
         ("msg_id", request.msg_id),
@@ -159,8 +166,12 @@ def queue_name(handle: Handle) -> str:
     return handle.queue.name
 
 
-def _states(request: Request) -> str:
-    return f"state IN ({AVAILABLE}, {DELAYED})" if request.delayed else f"state = {AVAILABLE}"
+def _available(request: Request) -> str:
+    """Return the condition on the state. With it the index of an identifier is taken where there is one, else that of
+    the order, whatever the statistics say.
+    """
+    named = request.item is not None or request.msg_id or request.correl_id or request.group_id
+    return f"(state = {AVAILABLE}) IS TRUE" if named else f"state = {AVAILABLE}"
 
 
 def _starts(request: Request, own: str) -> list[str]:

@@ -43,8 +43,10 @@ _PASSING: Final = (MQRC.CF_NOT_AVAILABLE, MQRC.CF_STRUC_IN_USE)
 _NUMBER = attrgetter("number")
 
 _PRESENT: Final = (
-    "SELECT DISTINCT msg_id, correl_id FROM message WHERE queue = $1 AND state = 1 "
-    "AND (msg_id = ANY ($2) OR correl_id = ANY ($3))"
+    "SELECT there.* FROM unnest($2::bytea[]) AS wanted (id), LATERAL (SELECT msg_id, correl_id FROM message "
+    "WHERE queue = $1 AND msg_id = wanted.id AND (state = 1) IS TRUE ORDER BY place LIMIT 1) AS there UNION ALL "
+    "SELECT there.* FROM unnest($3::bytea[]) AS wanted (id), LATERAL (SELECT msg_id, correl_id FROM message "
+    "WHERE queue = $1 AND correl_id = wanted.id AND (state = 1) IS TRUE ORDER BY place LIMIT 1) AS there"
 )
 
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.queues.shared_queue import SharedQueue
     from broker.core.queues.unit import Unit
-    from broker.sharing.database.sessions import DatabaseSession, Lane
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
 _SPARE: Final = 8
@@ -282,17 +282,11 @@ class GroupDeliveries:
             [None if entry.handling is None else entry.handling.pack() for entry in entries],
         )
 
-        async def work(lane: Lane) -> int | None:
-            depth: int | None = await lane.session.fetchval(_RETURN, lane.number, lane.sequence, *arguments)
-            return depth
-
         try:
-            depth = await self._database.transact_at_once(work, _nothing)
-        except (MQError, OutcomeUnknownError):
+            await self._database.repeat(_RETURN, self._database.member, self._database.epoch, *arguments)
+        except MQError:
             await self._undo(unit)
             return
-        if depth is not None:
-            queue.depth = depth
         assert id is not None
         self._member.units.outcomes.over(id)
 
@@ -325,7 +319,6 @@ async def _take(session: DatabaseSession, queue: MessageQueue, deliveries: Seque
     bodies = {row["place"]: row["body"] for row in rows}
     for entry in entries:
         entry.data = bodies[entry.key]
-    queue.depth = rows[0]["new_depth"]
     return [unit.id for unit in (delivery.unit.shared for delivery in deliveries) if unit is not None and unit.id]
 
 

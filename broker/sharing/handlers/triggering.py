@@ -38,12 +38,9 @@ ADOPTED_AT_ONCE: Final = 1000
 
 _OWN: Final = (
     "SELECT count(*) FROM (SELECT 1 FROM message WHERE queue = $1 AND state = 1 AND place < $2 AND put_by = $3 "
-    "LIMIT $4) AS counted"
+    "ORDER BY place LIMIT $4) AS counted"
 )
-_THERE: Final = (
-    "SELECT count(*) FROM (SELECT 1 FROM message WHERE queue = $1 AND (state <> 2 OR unit IS NOT NULL) LIMIT $2) "
-    "AS counted"
-)
+_THERE: Final = "SELECT count(*) FROM (SELECT 1 FROM all_messages WHERE queue = $1 LIMIT $2) AS counted"
 _ADOPT: Final = "SELECT * FROM adopt_messages($1, $2, $3, $4)"
 
 

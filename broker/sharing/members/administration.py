@@ -26,15 +26,13 @@ if TYPE_CHECKING:
     from broker.sharing.versions.progress import UpgradePlan
 
 _QUEUES: Final = """
-SELECT name, depth, (SELECT count(*) FROM handle WHERE handle.queue = queue.name) AS handles FROM queue ORDER BY name
+SELECT name, depth_of(name) AS depth, (SELECT count(*) FROM handle WHERE handle.queue = queue.name) AS handles
+    FROM queue ORDER BY name
 """
 _OLDER: Final = "SELECT name, version FROM member WHERE version < $1 AND name <> $2 ORDER BY name"
-_STRANDED: Final = """
-SELECT queue, member, epoch, state, unit::text, count(*) AS messages FROM message AS m
-    WHERE unit IS NOT NULL AND CASE state
-        WHEN 7 THEN NOT EXISTS (SELECT FROM prepared_unit WHERE id = m.unit)
-        ELSE NOT EXISTS (SELECT FROM unit_of_work AS u WHERE u.id = m.unit AND u.state = 'ACTIVE') END
-    GROUP BY queue, member, epoch, state, unit ORDER BY queue, state, unit
+_BREACHES: Final = """
+SELECT what, queue, member, epoch, unit::text, kind, count(*) AS rows, min(place) AS first FROM breach
+    GROUP BY what, queue, member, epoch, unit, kind ORDER BY what, queue, unit
 """
 _OLDEST: Final = """
 SELECT max(age(backend_xmin)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
@@ -113,8 +111,8 @@ class Administration:
             return [_reported(row) for row in await self._fetch(session, MEMBERS, ADMINISTRATOR)]
 
     async def status(self) -> dict[str, Any]:
-        """The group in figures: members, shared queues, messages that are in a unit of work which is over, structures,
-        and how far back the database must remember.
+        """The group in figures: members, shared queues, what breaks the invariants of its tables, structures, and
+        how far back the database must remember.
         """
         async with self._session() as session:
             return {
@@ -122,7 +120,7 @@ class Administration:
                 "schema": self._group.schema,
                 "members": [_reported(row) for row in await self._fetch(session, MEMBERS, ADMINISTRATOR)],
                 "queues": [dict(row) for row in await self._fetch(session, _QUEUES)],
-                "stranded": [dict(row) for row in await self._fetch(session, _STRANDED)],
+                "breaches": [dict(row) for row in await self._fetch(session, _BREACHES)],
                 "structures": dict(await self._fetch(session, "SELECT name, status FROM structure ORDER BY name")),
                 "oldest_snapshot": (await self._fetch(session, _OLDEST))[0][0] or 0,
             }

@@ -27,7 +27,6 @@ from broker.sharing.database.notifications import Notifications
 from broker.sharing.definitions.commands import GroupCommands
 from broker.sharing.definitions.copies import Copies
 from broker.sharing.definitions.repository import Repository
-from broker.sharing.gets.deferred_deletes import DeferredDeletes
 from broker.sharing.gets.expiry import Expiry
 from broker.sharing.gets.explaining import Explaining
 from broker.sharing.gets.gets import Gets
@@ -82,7 +81,6 @@ class GroupMember:
         self.puts = GroupPuts(self)
         self.locks = Locks(self)
         self.returned = ReturnedMessages(self)
-        self.deferred_deletes = DeferredDeletes(self)
         self.expiry = Expiry(self)
         self.delays = MemberDelays(self)
         self.gets = Gets(self)
@@ -179,7 +177,7 @@ class GroupMember:
             contained(step)
 
     async def leave(self) -> None:
-        await self.deferred_deletes.flush()
+        await self.returned.end()
         await self.units.outcomes.end()
         with suppress(MQError, OutcomeUnknownError):
             await self.handles.sweep()

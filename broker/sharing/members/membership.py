@@ -30,7 +30,7 @@ from broker.sharing.database.schema import UnsuitableError, check_database, ensu
 from broker.sharing.database.sessions import NOT_JOINED
 from broker.sharing.members.lease import MemberLease, words
 from broker.sharing.members.lease_times import LeaseTimes
-from broker.sharing.members.recovery import Claim, StuckError, recover
+from broker.sharing.members.recovery import Claim, recover
 from broker.sharing.members.takeover import LOCK_TIMEOUT, Takeover, end_sessions
 
 if TYPE_CHECKING:
@@ -229,8 +229,8 @@ class Membership:
         done = await recover(claim, step)
         if done:
             logger.info(
-                "recovered what was left member=%s epoch=%d got=%d units=%d locks=%d",
-                self.name, claimed, done.decided, done.units, done.locks,
+                "recovered what was left member=%s epoch=%d units=%d locks=%d stray=%d",
+                self.name, claimed, done.units, done.locks, done.stray,
             )  # fmt: skip
 
     # Life
@@ -293,8 +293,6 @@ class Membership:
                 logger.error("%s", self._reported(_taken(self.name, held)), extra={"event": "group_name_taken"})
             except GroupError as error:
                 logger.error("%s", error, extra={"event": "group_refused"})
-            except StuckError:  # it has told what holds it
-                pause = self.times.lease
             except (MQError, OutcomeUnknownError, asyncpg.PostgresError, TimeoutError, *LOST) as error:
                 logger.debug("group not joined again member=%s: %s", self.name, error)
             else:

@@ -1,15 +1,16 @@
 """Recovery: what a life of a member has left behind is brought to an end (queue-sharing rules 10.3.2 and 10.3.3).
 
-Phase 1 finishes what was decided. Phase 2 backs out what was in flight, frees what browses had locked, and lets handles
-and connection tags go, in this order: when a tag can be had again, nothing of its last user comes back any more.
+Phase 1 finishes what was decided: units of work took effect with their decision. Phase 2 backs out what was in flight,
+frees what browses had locked, and lets handles and connection tags go, in this order: when a tag can be had again,
+nothing of its last user comes back any more.
 
 Each step is one transaction, behind a fence on two rows: that of the recoverer, who may still write, and that of the
 member, whose recovery nobody else has taken over. It touches only what is of earlier lives than the epoch that was
 claimed. So a recoverer that stands still and goes on later does no harm, to a restarted owner neither; and whoever
 goes on where another has stopped finds what is left.
 
-Messages that are in the hands of a member and in no unit of work that goes on are freed, so that each recovery comes to
-an end; one that does not says what holds it.
+A step backs out units of work, or where none are left frees what is held beside them. Both become fewer with each, so
+it comes to an end.
 
 Units of work that are decided keep their rows: their owner asks for them at its next start (queue-sharing rule 10.3.4).
 """
@@ -20,9 +21,6 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.mqi.errors import MQError
-from broker.mqi.reasons import MQRC
-
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -32,16 +30,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MESSAGES: Final = 1000
 UNITS: Final = 20
-"""So many are recovered by one transaction, which holds up others on the same queues as long as it takes."""
+"""So many units of work are recovered by one transaction, which holds up others as long as it takes."""
 
-_PASSES: Final = 5
-_HELD: Final = "SELECT held_after_recovery($1, $2)"
+STEP: Final = "SELECT * FROM recover($1, $2, $3, $4, $5, $6)"
+"""With the arguments of a claim, and a number of units."""
 
-
-class StuckError(MQError):
-    """There is something left that no step of a recovery brings to an end."""
+_END: Final = "SELECT end_recovery($1, $2, $3, $4, $5)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,69 +64,42 @@ class Claim:
 
 @dataclass(slots=True)
 class Recovered:
-    """The result of a recovery."""
+    """The result of a recovery. `stray` are messages that were held in no active unit of work, which cannot be."""
 
-    decided: int = 0
     units: int = 0
     locks: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.decided + self.units + self.locks
+    stray: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.total)
+        return bool(self.units + self.locks + self.stray)
 
 
 async def recover(claim: Claim, transact: Transact) -> Recovered:
     """Bring to an end what was left. `transact` makes one step of it. Raises MQError: CF_NOT_AVAILABLE (2345) where
-    the database, or the right to recover, is lost; StuckError where it makes no progress.
+    the database, or the right to recover, is lost.
     """
     done = Recovered()
     level = logging.DEBUG if claim.own else logging.INFO  # of its own past a member tells what was there, in a line
-    for _ in range(_PASSES):
-        before = done.total
-        _tell(level, "CSQE011I %s recovery phase 1 started", claim)
-        done.decided += await _all(claim, transact, "recover_decided", MESSAGES)
-        _tell(level, "CSQE013I %s recovery phase 1 completed", claim)
-        _tell(level, "CSQE012I %s recovery phase 2 started", claim)
-        done.units += await _all(claim, transact, "recover_units", UNITS)
-        done.locks += await _all(claim, transact, "recover_locks", MESSAGES)
-        if await transact(lambda session: session.fetchval(_call("end_recovery"), *claim.arguments)):
-            _tell(level, "CSQE014I %s recovery phase 2 completed", claim)
-            return done
-        if done.total == before:
-            await _stuck(claim, transact)
-    raise MQError(
-        MQRC.CF_STRUC_IN_USE,
-        f"there are always more messages in the hands of {claim.member}, in lives of it before epoch {claim.claimed}",
-    )
-
-
-async def _stuck(claim: Claim, transact: Transact) -> None:
-    """Nothing more can be done, and the recovery is not over: raise StuckError, unless it could be by now."""
-    held = await transact(lambda session: session.fetchval(_HELD, claim.member, claim.claimed))
-    if held is not None:
-        logger.error(
-            "recovery makes no progress member=%s by=%s epoch=%d: left are %s",
-            claim.member, claim.by, claim.claimed, held,
-        )  # fmt: skip
-        raise StuckError(MQRC.CF_STRUC_IN_USE, f"the recovery of {claim.member} makes no progress: left are {held}")
-
-
-async def _all(claim: Claim, transact: Transact, step: str, wanted: int) -> int:
-    """Take one step after the other until there is no more to do."""
-    query, total = _call(step, more=1), 0
+    _tell(level, "CSQE011I %s recovery phase 1 started", claim)
+    _tell(level, "CSQE013I %s recovery phase 1 completed", claim)
+    _tell(level, "CSQE012I %s recovery phase 2 started", claim)
     while True:
-        done: int = await transact(lambda session: session.fetchval(query, *claim.arguments, wanted))
-        total += done
-        if done < wanted:
-            return total
+        while found := await _step(claim, transact):
+            done = Recovered(done.units + found.units, done.locks + found.locks, done.stray + found.stray)
+        if await transact(lambda session: session.fetchval(_END, *claim.arguments)):
+            break
+    if done.stray:
+        logger.error(
+            "messages were held in no unit of work, they are free again member=%s by=%s epoch=%d messages=%d",
+            claim.member, claim.by, claim.claimed, done.stray, extra={"event": "messages_stray"},
+        )  # fmt: skip
+    _tell(level, "CSQE014I %s recovery phase 2 completed", claim)
+    return done
 
 
-def _call(function: str, more: int = 0) -> str:
-    arguments = ", ".join(f"${number}" for number in range(1, 6 + more))
-    return f"SELECT {function}({arguments})"
+async def _step(claim: Claim, transact: Transact) -> Recovered:
+    row = await transact(lambda session: session.fetchrow(STEP, *claim.arguments, UNITS))
+    return Recovered(row["units"], row["locks"], row["stray"])
 
 
 def _tell(level: int, text: str, claim: Claim) -> None:

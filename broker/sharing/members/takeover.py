@@ -118,8 +118,8 @@ class Takeover:
         done = await recover(Claim(me, database.epoch, member, claimed, times.lease), step)
         self.recoveries += 1
         logger.info(
-            "peer recovered member=%s by=%s got=%d units=%d locks=%d",
-            member, me, done.decided, done.units, done.locks,
+            "peer recovered member=%s by=%s units=%d locks=%d stray=%d",
+            member, me, done.units, done.locks, done.stray,
         )  # fmt: skip
         self._recovered()
 

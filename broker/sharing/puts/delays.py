@@ -6,23 +6,22 @@ That is an arrival for trigger conditions, counted by who releases.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from broker.clock import cancel_timer
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
-from broker.sharing.database.errors import OutcomeUnknownError
 
 if TYPE_CHECKING:
     from broker.clock import Timer
-    from broker.sharing.database.sessions import Lane
     from broker.sharing.members.group_member import GroupMember
 
 DELAYED: Final = "!delayed"
 """The beginning of a notification of delayed messages (`announce_delayed` in the schema)."""
 
+_RELEASE: Final = "SELECT * FROM release_messages($1, $2)"
 _AGAIN_SECONDS: Final = 1.0  # when the database was away
 
 
@@ -72,12 +71,10 @@ class MemberDelays:
 
     async def _release(self) -> None:
         try:
-            rows = await self._member.database.transact_at_once(_release, lambda: None)
-        except (MQError, OutcomeUnknownError):
+            database = self._member.database
+            rows = await database.repeat(_RELEASE, database.member, database.epoch)
+        except MQError:
             self._look_in(_AGAIN_SECONDS)
-            return
-        if rows is None:  # made, and its result lost
-            self.look()
             return
         try:
             for row in rows:
@@ -90,8 +87,3 @@ class MemberDelays:
         again = rows[-1]["again"]
         if again is not None:
             self._look_in(again)
-
-
-async def _release(lane: Lane) -> list[Any]:
-    rows: list[Any] = await lane.session.fetch("SELECT * FROM release_messages($1, $2)", lane.number, lane.sequence)
-    return rows

@@ -82,16 +82,18 @@ async def put_messages(
     queues: dict[Any, int] = {}
     numbers = [queues.setdefault(entry.queue, len(queues) + 1) for entry in entries]
     part = None if joined is None else joined.shared
+    if lane is not None:
+        lane.q_name = entries[0].queue.name
     try:
         row = await session.fetchrow(
             _PUT_MESSAGES,
-            None if lane is None else lane.number,
             None if lane is None else lane.sequence,
             prepared if part is None else part.id,
             None if joined is None else tag_of(joined),
             [queue.name for queue in queues],
             [queue.version for queue in queues],
-            [queue.max_depth + beyond.get(queue, 0) for queue in queues],
+            [queue.max_depth for queue in queues],
+            [beyond.get(queue, 0) for queue in queues],
             alike(numbers),
             [True] if prepared is not None else alike([entry.unit is joined for entry in entries]),
             *put_arguments(entries, now),
@@ -124,7 +126,7 @@ async def write_puts(database: Database, session: DatabaseSession, unit: Unit, n
 
 async def begin_unit(database: Database, session: DatabaseSession, unit: Unit, id: UUID) -> None:
     """Give a unit under syncpoint its row, at its first call on a shared queue."""
-    await session.execute("SELECT begin_unit($1, $2, $3, $4)", database.member, database.epoch, id, tag_of(unit))
+    await session.execute("SELECT join_unit($1, $2, $3, $4)", database.member, database.epoch, id, tag_of(unit))
 
 
 def tag_of(unit: Unit) -> bytes | None:

@@ -57,7 +57,7 @@ class Mixed:
 
     async def _begin(self, unit: Unit) -> None:
         """See to it that the unit has a row before anything is prepared in its name. What an implicit unit has got
-        outside syncpoint becomes part of it.
+        outside syncpoint is gone already.
         """
         part = unit.shared
         assert part is not None
@@ -65,17 +65,9 @@ class Mixed:
             return
         id = uuid4()
         self._member.units.outcomes.busy.add(id)
-        got = [entry for entry in unit.gets if entry.queue.shared]
 
         async def work(session: DatabaseSession) -> UUID:
             await begin_unit(self._database, session, unit, id)
-            for entry in got:
-                await session.execute(
-                    "UPDATE message SET unit = $1, token = NULL WHERE queue = $2 AND place = $3 AND state = 2",
-                    id,
-                    entry.queue.name,
-                    entry.key,
-                )
             return id
 
         part.id = await self._database.transact(work, lambda: None)

@@ -31,12 +31,13 @@ _RUNS: Final = """
     SELECT state = 'ACTIVE' AND lease_until > clock_timestamp() FROM member WHERE name = $1 FOR SHARE
 """
 _UNITS: Final = """
-    SELECT id, unit_of_work.state, extract(epoch FROM clock_timestamp() - started)::bigint AS age,
-           count(place) AS messages, coalesce(sum(length), 0)::bigint AS bytes,
-           (SELECT string_agg(format('%s %s', queue, number), ', ' ORDER BY queue) FROM (
-               SELECT queue, count(*) AS number FROM message WHERE unit = unit_of_work.id GROUP BY queue
-           ) AS counted) AS queues
-        FROM unit_of_work LEFT JOIN message ON unit = id WHERE unit_of_work.member = $1 GROUP BY id ORDER BY started, id
+    SELECT id, u.state, extract(epoch FROM clock_timestamp() - started)::bigint AS age,
+           coalesce(sum(number), 0)::bigint AS messages, coalesce(sum(bytes), 0)::bigint AS bytes,
+           string_agg(format('%s %s', queue, number), ', ' ORDER BY queue) AS queues
+        FROM unit_of_work AS u LEFT JOIN LATERAL (
+            SELECT queue, count(*) AS number, sum(length) AS bytes FROM held
+                WHERE member = u.member AND epoch = u.epoch AND unit = u.id GROUP BY queue
+        ) AS counted ON true WHERE u.member = $1 GROUP BY id ORDER BY started, id
 """
 
 
@@ -80,17 +81,18 @@ class PeerUnits:
 
         async def work(session: DatabaseSession) -> str:
             await _check_stopped(session, request.member)
-            state: str | None = await session.fetchval(
-                "SELECT state FROM unit_of_work WHERE id = $1 AND member = $2 FOR UPDATE", id, request.member
+            row = await session.fetchrow(
+                "SELECT state, epoch FROM unit_of_work WHERE id = $1 AND member = $2 FOR UPDATE", id, request.member
             )
-            if state is None:
+            if row is None:
                 raise errors.not_found(request.name)
+            state: str = row["state"]
             if state == "ACTIVE":
                 if request.commit:
                     raise errors.conflict(
                         f"nobody but {request.member} knows whether unit {id} is prepared there: it can be backed out"
                     )
-                await session.fetchval("SELECT back_out_unit($1)", id)
+                await session.fetchval("SELECT back_out_units($1, $2, $3)", request.member, row["epoch"], [id])
                 return "BACKED_OUT"
             return state
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from broker.core.message.generated.generated import GeneratedMessage, descriptor_of
 from broker.core.prepared import branches
-from broker.core.queues.unit import COMMITTING
+from broker.core.queues.unit import ACTIVE, COMMITTING
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQCC, MQRC
 from broker.sharing.database.errors import OutcomeUnknownError
 from broker.sharing.puts.writing import QueueFullError, write_puts
+from broker.sharing.units.commits import COMMIT, Commits
 from broker.sharing.units.mixed import Mixed, written
 from broker.sharing.units.outcomes import OutcomePendingError, Outcomes, UnknownOutcome
 from broker.storage.store import StoreFullError
@@ -26,11 +28,11 @@ if TYPE_CHECKING:
     from broker.core.prepared.branches import PreparedBranch
     from broker.core.queues.unit import SharedPart, Unit
     from broker.engine.calls.call_order import CallOrder
-    from broker.sharing.database.sessions import DatabaseSession, Lane
+    from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
     from broker.storage.store import Done
 
-_COMMIT_DELIVERIES: Final = "SELECT commit_deliveries($1, $2, $3)"
+_SHARED = attrgetter("queue.shared")
 
 
 class Units:
@@ -41,16 +43,26 @@ class Units:
         self._database = member.database
         self.mixed = Mixed(member)
         self.outcomes = Outcomes(member)
+        self._commits = Commits(member.database)
 
     # Commit
 
     def commit(self, call_order: CallOrder, unit: Unit, then: Done, rows: Rows | None = None) -> None:
-        if self._member.deferred_deletes.settle(unit):
+        if self._is_done(unit):
+            self._member.core.commit(unit)
+            self._member.context.settle(unit, committed=True)
             then(None)
             return
         if rows is None:
             rows = self._member.core.commit(unit, self._member.context.moment())
         self._member.ask(partial(self.commit_unit, unit, rows, call_order), "a commit", then, call_order)
+
+    def _is_done(self, unit: Unit) -> bool:
+        """True for the implicit unit of gets from shared queues that is all in the database: with the get."""
+        part = unit.shared
+        if unit.owner is not None or part is None or part.id is not None or unit.state != ACTIVE:
+            return False
+        return not (part.placed or part.taken or unit.puts or unit.reports) and all(map(_SHARED, unit.gets))
 
     async def commit_unit(
         self,
@@ -100,17 +112,13 @@ class Units:
         them: for each the error where it was not committed, as `commit_unit` raises it. Raises what keeps all of them
         from being committed: then they are as before.
         """
-        ids = [_part(unit).id for unit in units]
-
-        async def work(lane: Lane) -> list[UUID]:
-            return list(await lane.session.fetchval(_COMMIT_DELIVERIES, lane.number, lane.sequence, ids))
-
-        committed: list[UUID] | None = None  # the answer was lost
+        ids = [id for id in (_part(unit).id for unit in units) if id is not None]
         with ExitStack() as stack:
             for unit in units:
                 stack.enter_context(self._busy(unit))
+            committed: Sequence[UUID] | None = None  # nobody knows
             with suppress(OutcomeUnknownError):
-                committed = await self._database.transact_at_once(work, lambda: None)
+                committed = await self._commits.commit(ids)
             return [await self._end_delivery(unit, committed) for unit in units]
 
     async def _end_delivery(self, unit: Unit, committed: Sequence[UUID] | None) -> MQError | None:
@@ -130,15 +138,11 @@ class Units:
             if part.placed or part.id is None:
                 await self._write_and_commit(unit)
                 return True
-            committed = await self._commit_row(part.id)
+            return part.id in await self._commits.commit([part.id])
         except OutcomeUnknownError as error:
             if part.id is None:
                 raise OutcomePendingError(str(error)) from error
-            committed = None
-        if committed is None:
-            assert part.id is not None
-            committed = await self.outcomes.learn(part.id)
-        return committed
+            return await self.outcomes.learn(part.id)
 
     def _send(self, late: Sequence[Entry]) -> None:
         """Send reports by themselves, which goes on to the dead-letter queue where there is no room for them still."""
@@ -154,28 +158,18 @@ class Units:
                 )
             )
 
-    async def _commit_row(self, id: UUID) -> bool | None:
-        """Commit what the unit has written already: whether it was still active. None: the answer was lost."""
-
-        async def work(lane: Lane) -> bool:
-            arguments = lane.number, lane.sequence, id
-            return bool(await lane.session.fetchval("SELECT commit_unit($1, $2, $3)", *arguments))
-
-        return await self._database.transact_at_once(work, lambda: None)
-
     async def _write_and_commit(self, unit: Unit) -> None:
         """Commit a unit with what it puts only now, the reports that it causes, or an implicit one."""
         part = _part(unit)
         placed = list(part.placed)
+        own = self._database.member, self._database.epoch
 
         def restore() -> None:  # `write_puts` leaves another list
             part.placed = list(placed)
 
         async def work(session: DatabaseSession) -> None:
             await write_puts(self._database, session, unit, self._member.now(), joined=part.id is not None)
-            if part.id is None:
-                await self._remove(session, [entry for entry in unit.gets if entry.queue.shared])
-            elif not await session.fetchval("SELECT commit_unit($1)", part.id):
+            if part.id is not None and not await session.fetchval(COMMIT, *own, [part.id]):
                 raise MQError(MQRC.BACKED_OUT, "the unit of work was backed out by the queue-sharing group")
 
         while True:
@@ -187,19 +181,11 @@ class Units:
             else:
                 return
 
-    async def _remove(self, session: DatabaseSession, entries: Sequence[Entry]) -> None:
-        """Messages got outside syncpoint are gone."""
-        for entry in entries:
-            await session.execute(
-                "DELETE FROM message WHERE queue = $1 AND place = $2 AND state = 2 AND unit IS NULL",
-                entry.queue.name,
-                entry.key,
-            )
-
     def _in_doubt(self, unit: Unit, branch: PreparedBranch | None, error: OutcomePendingError) -> MQError:
         """The unit goes on without its connection, until its outcome is known. What to answer."""
         id = _part(unit).id
         if id is None:  # a call outside syncpoint, and nothing private that lasts
+            self._member.returned.not_kept(unit)
             self._member.context.settle(unit, committed=False)
             return MQError(MQRC.CF_NOT_AVAILABLE, f"the outcome of this call is unknown: {error}")
         branches.doubt(unit)
@@ -250,6 +236,7 @@ class Units:
         self, unit: Unit, branch: PreparedBranch | None, undo: Callable[[], Awaitable[None]] | None
     ) -> None:
         """A unit that was to be committed was certainly not: back it out."""
+        self._member.returned.not_kept(unit)
         if undo is not None:
             await undo()
         elif unit.shared is not None and unit.shared.id is not None:

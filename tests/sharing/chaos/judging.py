@@ -19,18 +19,23 @@ _SETTLE_SECONDS: Final = 30.0
 """For the lease of whoever was ended last, and for its recovery."""
 
 _MESSAGES: Final = (
-    f"SELECT queue, convert_from(body, 'UTF8') FROM {{}}.message WHERE queue IN {SHARED_QUEUES} ORDER BY queue, place"
+    "SELECT queue, convert_from(body, 'UTF8') FROM {}.all_messages "
+    f"WHERE queue IN {SHARED_QUEUES} ORDER BY queue, place"
 )
 
 _NOTE: Final = """
 CREATE TABLE note (number bigserial PRIMARY KEY, body bytea NOT NULL, given boolean NOT NULL);
 CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO note (body, given) VALUES (NEW.body, NEW.state = 2 AND NEW.unit IS NULL);
+    IF TG_OP = 'DELETE' THEN
+        INSERT INTO note (body, given) VALUES (OLD.body, true);
+    ELSE
+        INSERT INTO note (body, given) VALUES (NEW.body, false);
+    END IF;
     RETURN NULL;
 END $$;
-CREATE TRIGGER note AFTER UPDATE ON message FOR EACH ROW
-    WHEN (NEW.queue = 'ALONE' AND NEW.state <> OLD.state) EXECUTE FUNCTION note();
+CREATE TRIGGER taken AFTER DELETE ON message FOR EACH ROW WHEN (OLD.queue = 'ALONE') EXECUTE FUNCTION note();
+CREATE TRIGGER there AFTER INSERT ON message FOR EACH ROW WHEN (NEW.queue = 'ALONE') EXECUTE FUNCTION note();
 """
 _GIVEN: Final = (
     "SELECT convert_from(body, 'UTF8') FROM"
@@ -51,7 +56,7 @@ _WHILE_MEMBERS_RUN: Final = (
     "handles",
     "connection tags",
     "messages not at rest",
-    "messages in no unit of work",
+    "breaches",
 )
 
 

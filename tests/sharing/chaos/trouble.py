@@ -24,15 +24,15 @@ logger = logging.getLogger(__name__)
 LEASE_SECONDS: Final = 10.0
 
 STEPS: Final = {
-    "BEGIN": 20, "put_messages": 20, "get_messages": 20, "begin_unit": 5, "commit_unit": 20, "outcome_of_unit": 2,
+    "BEGIN": 20, "put_messages": 20, "get_messages": 20, "join_unit": 5, "commit_units": 20, "outcome_of_unit": 2,
     "forget_units": 10, "COMMIT": 20, "write": 20, "take_tag": 5, "release_tag": 5, "UPDATE": 2,
     "publish_units": 5,
 }  # fmt: skip
 """Where members die while programs work: about to take one of them for the nth time, or having taken it; so often at
-most. A mixed unit is prepared by a write, decided by `commit_unit`, ended by a write and forgotten; UPDATE renews the
+most. A mixed unit is prepared by a write, decided by `commit_units`, ended by a write and forgotten; UPDATE renews the
 lease (queue-sharing rules 10.3.1 and 10.3.4 to 10.3.6).
 """
-STEPS_OF_RECOVERY: Final = "recover_decided", "recover_units", "recover_locks", "end_recovery"
+STEPS_OF_RECOVERY: Final = "recover", "end_recovery"
 STEPS_OF_START: Final = "join_group", *STEPS_OF_RECOVERY
 """Of its own recovery (queue-sharing rule 10.3.7)."""
 STEPS_OF_TAKEOVER: Final = "count", "take_over", *STEPS_OF_RECOVERY

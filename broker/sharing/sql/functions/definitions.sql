@@ -69,7 +69,7 @@ BEGIN
     IF inputs_max >= 0 AND (SELECT count(*) FROM handle WHERE queue = q_name AND input) > inputs_max THEN
         RAISE EXCEPTION '% is open for input more than once, at %', q_name, open_at USING ERRCODE = 'EM042';
     END IF;
-    IF empty AND EXISTS (SELECT 1 FROM message WHERE queue = q_name AND (state <> 2 OR unit IS NOT NULL)) THEN
+    IF empty AND EXISTS (SELECT 1 FROM all_messages WHERE queue = q_name) THEN
         RAISE EXCEPTION '% holds messages', q_name USING ERRCODE = 'EM055';
     END IF;
 END $$;
@@ -100,6 +100,10 @@ BEGIN
     ELSE
         UPDATE object SET kind = o_kind, attributes = o_attributes, version = new_version
             WHERE disposition = o_disposition AND space = o_space AND name = o_name;
+        IF o_disposition = 'SHARED' THEN  -- what room there is gets dealt out anew, by another MAXDEPTH perhaps
+            PERFORM 1 FROM queue WHERE name = o_name FOR NO KEY UPDATE;
+            UPDATE share SET allowance = n WHERE queue = o_name;
+        END IF;
     END IF;
     PERFORM announce_objects(new_version);
     RETURN new_version;
@@ -115,15 +119,15 @@ END $$;
 -- No consumer has claimed messages of the queue; `closing`: this is an MQCLOSE.
 CREATE OR REPLACE FUNCTION check_unclaimed(q_name text, closing boolean) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    held record;
+    most record;
 BEGIN
-    SELECT name, count(*) AS number, sum(count(*)) OVER () - count(*) AS others INTO held
-        FROM message JOIN consumer ON consumer.uuid = message.consumer WHERE queue = q_name
+    SELECT name, count(*) AS number, sum(count(*)) OVER () - count(*) AS others INTO most
+        FROM held JOIN consumer ON consumer.uuid = held.unit WHERE queue = q_name AND kind = 6
         GROUP BY name ORDER BY count(*) DESC, name DESC LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION '% claimed by consumer %; RESOLVE CONSUMER(%) ends that',
-            CASE held.number WHEN 1 THEN '1 message is' ELSE format('%s messages are', held.number) END,
-            held.name || CASE held.others WHEN 0 THEN '' ELSE format(' and %s by others', held.others) END, held.name
+            CASE most.number WHEN 1 THEN '1 message is' ELSE format('%s messages are', most.number) END,
+            most.name || CASE most.others WHEN 0 THEN '' ELSE format(' and %s by others', most.others) END, most.name
             USING ERRCODE = CASE WHEN closing THEN 'EM055' ELSE 'EM042' END;
     END IF;
 END $$;
@@ -131,36 +135,78 @@ END $$;
 -- No prepared unit has messages of the queue; `closing`: this is an MQCLOSE.
 CREATE OR REPLACE FUNCTION check_unprepared(q_name text, closing boolean) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    held record;
+    most record;
 BEGIN
-    SELECT sink, batch, count(*) AS number, min(since) AS since, sum(count(*)) OVER () - count(*) AS others INTO held
-        FROM message JOIN prepared_unit ON prepared_unit.id = message.unit WHERE queue = q_name
+    SELECT sink, batch, count(*) AS number, min(since) AS since, sum(count(*)) OVER () - count(*) AS others INTO most
+        FROM held JOIN prepared_unit ON prepared_unit.id = held.unit WHERE queue = q_name AND kind = 7
         GROUP BY sink, batch ORDER BY min(since) LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION '% prepared for batch % of sink %, since % s%; DISPLAY THREAD(*) TYPE(INDOUBT) lists their units, and RESOLVE INDOUBT discards one',
-            CASE held.number WHEN 1 THEN '1 message is' ELSE format('%s messages are', held.number) END, held.batch,
-            held.sink, round(greatest(0, now_seconds() - held.since)),
-            CASE held.others WHEN 0 THEN '' ELSE format(' and %s for others', held.others) END
+            CASE most.number WHEN 1 THEN '1 message is' ELSE format('%s messages are', most.number) END, most.batch,
+            most.sink, round(greatest(0, now_seconds() - most.since)),
+            CASE most.others WHEN 0 THEN '' ELSE format(' and %s for others', most.others) END
             USING ERRCODE = CASE WHEN closing THEN 'EM055' ELSE 'EM042' END;
     END IF;
 END $$;
 
--- The messages of a shared queue go. Units of work may hold none of them, no prepared unit, and no consumer; unless `purge` there is none,
--- but for those that were got outside syncpoint and are about to be removed.
-CREATE OR REPLACE FUNCTION empty_queue(q_name text, purge boolean, closing boolean) RETURNS void LANGUAGE plpgsql AS $$
+-- Nobody holds messages of a shared queue: no unit of work, no consumer, no prepared unit, no browse.
+CREATE OR REPLACE FUNCTION check_unheld(q_name text, closing boolean) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM 1 FROM message WHERE queue = q_name ORDER BY place FOR UPDATE;
     PERFORM check_unprepared(q_name, closing);
-    IF EXISTS (SELECT 1 FROM message WHERE queue = q_name AND unit IS NOT NULL) THEN
+    IF EXISTS (SELECT 1 FROM held WHERE queue = q_name AND kind IN (0, 2)) THEN
         RAISE EXCEPTION 'units of work on % are unfinished', q_name USING ERRCODE = 'EM042';
     END IF;
     PERFORM check_unclaimed(q_name, closing);
-    IF NOT purge AND EXISTS (SELECT 1 FROM message WHERE queue = q_name AND state <> 2) THEN
+END $$;
+
+-- Up to `wanted` messages that are free on these queues go, of one persistence or of both (null). How many. A queue with very
+-- many is emptied by many such transactions: whoever asks for it again goes on where another has stopped.
+CREATE OR REPLACE FUNCTION clear_slice(names text[], of_persistence boolean, wanted integer) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    q_name text;
+    ps tid[];
+    ns tid[];
+    cleared bigint;
+    total bigint := 0;
+BEGIN
+    FOREACH q_name IN ARRAY ARRAY(SELECT name FROM unnest(names) AS n (name) ORDER BY name) LOOP
+        SELECT array_agg(f.ctid) FILTER (WHERE f.persistent), array_agg(f.ctid) FILTER (WHERE NOT f.persistent), count(*)
+            INTO ps, ns, cleared
+            FROM (SELECT ctid, persistent FROM message
+                  WHERE queue = q_name AND (of_persistence IS NULL OR persistent = of_persistence)
+                  LIMIT wanted - total FOR UPDATE) AS f;
+        IF cleared > 0 THEN
+            DELETE FROM message_persistent WHERE ctid = ANY (ps);
+            DELETE FROM message_nonpersistent WHERE ctid = ANY (ns);
+            PERFORM count_in(q_name, -cleared, NULL);
+            total := total + cleared;
+        END IF;
+        EXIT WHEN total = wanted;
+    END LOOP;
+    RETURN total;
+END $$;
+
+-- Before the first of those transactions: whether the queue may be cleared.
+CREATE OR REPLACE FUNCTION check_clearing(q_name text, expected bigint, closed boolean, closing boolean) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM hold_object('SHARED', 'QUEUE', q_name, expected);
+    PERFORM check_unused(q_name, closed, -1, false);
+    PERFORM check_unheld(q_name, closing);
+END $$;
+
+-- The rest of the messages of a shared queue goes, which nobody holds; unless `purge` there is none.
+CREATE OR REPLACE FUNCTION empty_queue(q_name text, purge boolean, closing boolean) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM message WHERE queue = q_name ORDER BY place FOR UPDATE;
+    PERFORM check_unheld(q_name, closing);
+    IF NOT purge AND EXISTS (SELECT 1 FROM all_messages WHERE queue = q_name) THEN
         RAISE EXCEPTION '% holds messages', q_name USING ERRCODE = 'EM055';
     END IF;
     DELETE FROM message WHERE queue = q_name;
+    DELETE FROM held WHERE queue = q_name;
     DELETE FROM put_key WHERE queue = q_name;
-    UPDATE queue SET depth = 0 WHERE name = q_name;
+    PERFORM count_depths(ARRAY[q_name]);
 END $$;
 
 -- DELETE QLOCAL of a shared queue, and MQCLOSE with MQCO_DELETE, which lets others have it open still.
@@ -170,6 +216,7 @@ BEGIN
     PERFORM check_unused(q_name, NOT closing, -1, false);
     PERFORM empty_queue(q_name, purge, closing);
     DELETE FROM handle WHERE queue = q_name;
+    DELETE FROM share WHERE queue = q_name;
     DELETE FROM queue WHERE name = q_name;
 END $$;
 

@@ -5,32 +5,46 @@ BEGIN
     PERFORM still_defined(q_name, q_version);
     PERFORM pg_advisory_xact_lock(hashtext(current_schema() || ' deliveries'), hashtext(q_name));
     exclusive := EXISTS (SELECT 1 FROM handle WHERE queue = q_name AND handle.exclusive);
-    SELECT coalesce(array_agg(DISTINCT order_key), '{}') INTO busy FROM message
-        WHERE queue = q_name AND order_key IS NOT NULL AND state IN (2, 8);
+    SELECT coalesce(array_agg(order_key), '{}') INTO busy FROM (
+        SELECT order_key FROM message WHERE queue = q_name AND order_key IS NOT NULL AND (state = 8) IS TRUE
+        UNION SELECT order_key FROM held WHERE queue = q_name AND order_key IS NOT NULL AND kind = 2
+    ) AS keys;
 END $$;
 
 -- These messages are taken, each in the unit of work of its delivery, which begins. Their bodies. Where somebody who gets
 -- without deliveries was at one before, it is all to be done again.
 CREATE OR REPLACE FUNCTION take_deliveries(q_name text, places bigint[], units uuid[], order_keys bytea[], tags bytea[])
-RETURNS TABLE (place bigint, body bytea, new_depth bigint) LANGUAGE plpgsql AS $$
+RETURNS TABLE (place bigint, body bytea) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     me text := current_setting('evermq.member');
     my_epoch bigint := current_setting('evermq.epoch')::bigint;
+    ps tid[];
+    ns tid[];
     taken integer;
-    total bigint;
 BEGIN
-    UPDATE message AS m SET state = 2, unit = g.unit, token = NULL, order_key = g.order_key, member = me, epoch = my_epoch
-        FROM unnest(places, units, order_keys) AS g (place, unit, order_key)
-        WHERE m.queue = q_name AND m.place = g.place AND m.state = 1;
-    GET DIAGNOSTICS taken = ROW_COUNT;
+    SELECT array_agg(f.ctid) FILTER (WHERE f.persistent), array_agg(f.ctid) FILTER (WHERE NOT f.persistent), count(*)
+        INTO ps, ns, taken
+        FROM (SELECT m.ctid, m.persistent FROM message AS m WHERE queue = q_name AND state = 1
+              AND m.place BETWEEN (SELECT min(p) FROM unnest(places) AS a (p)) AND (SELECT max(p) FROM unnest(places) AS b (p))
+              AND m.place = ANY (places) ORDER BY m.place FOR UPDATE) AS f;
     IF taken < cardinality(places) THEN
         RAISE EXCEPTION 'a message of % has been got meanwhile', q_name USING ERRCODE = '40001';
     END IF;
     INSERT INTO unit_of_work (id, member, epoch, tag)
         SELECT DISTINCT id, me, my_epoch, tag FROM unnest(units, tags) AS b (id, tag);
-    UPDATE queue SET depth = depth - taken WHERE name = q_name RETURNING depth INTO total;
-    RETURN QUERY SELECT place, body, total FROM message WHERE queue = q_name AND place = ANY (places);
+    PERFORM count_in(q_name, -taken, NULL);
+    RETURN QUERY
+        WITH p AS (DELETE FROM message_persistent WHERE ctid = ANY (ps) RETURNING *),
+             n AS (DELETE FROM message_nonpersistent WHERE ctid = ANY (ns) RETURNING *)
+        INSERT INTO held (place, msg_flags, deadline, not_before, msg_seq_number, byte_offset, length, backout_count, state,
+                          persistent, queue, put_by, msg_id, correl_id, group_id, order_key, handling, descriptor, body,
+                          kind, member, epoch, unit)
+            SELECT g.place, msg_flags, deadline, not_before, msg_seq_number, byte_offset, length, backout_count, state,
+                   persistent, queue, put_by, msg_id, correl_id, group_id, order_keys[array_position(places, g.place)],
+                   handling, descriptor, body, 2, me, my_epoch, units[array_position(places, g.place)]
+                FROM (SELECT * FROM p UNION ALL SELECT * FROM n) AS g
+            RETURNING place, body;
 END $$;
 
 -- Messages of a delivery become part of another unit of work.
@@ -39,54 +53,30 @@ RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM fence(me, my_epoch);
     PERFORM goes_on(of_unit, my_epoch);
-    PERFORM begin_unit(me, my_epoch, other, its_tag);
-    UPDATE message SET unit = other WHERE unit = of_unit AND queue = q_name AND place = ANY (passed) AND state = 2;
-END $$;
-
--- Units of work of deliveries that have put nothing are committed: which of them were still active.
-CREATE OR REPLACE FUNCTION commit_deliveries(on_lane integer, my_turn bigint, units uuid[]) RETURNS uuid[] LANGUAGE plpgsql AS $$
-DECLARE
-    decided uuid[];
-BEGIN
-    PERFORM enter(on_lane, my_turn);
-    WITH active AS (
-        UPDATE unit_of_work SET state = 'COMMITTED' WHERE id = ANY (units) AND state = 'ACTIVE'
-            AND member = current_setting('evermq.member') AND epoch = current_setting('evermq.epoch')::bigint
-            RETURNING id
-    ) SELECT coalesce(array_agg(id), '{}') INTO decided FROM active;
-    DELETE FROM message WHERE unit = ANY (decided) AND state = 2;
-    RETURN decided;
+    PERFORM join_unit(me, my_epoch, other, its_tag);
+    UPDATE held SET unit = other
+        WHERE member = me AND epoch = my_epoch AND unit = of_unit AND queue = q_name AND place = ANY (passed) AND kind = 2;
 END $$;
 
 -- A delivery ends without having removed its messages, all that its unit of work has done: they are back at their places,
--- at once or in so many seconds (`waits`), with these counts and records. The depth then; null where the unit was over.
+-- at once or in so many seconds (`waits`), with these counts and records. Whether the unit was not over before.
 CREATE OR REPLACE FUNCTION return_deliveries(
-    on_lane integer, my_turn bigint, of_unit uuid, q_name text, places bigint[], waits double precision[],
+    me text, my_epoch bigint, of_unit uuid, q_name text, places bigint[], waits double precision[],
     backout_counts integer[], handlings bytea[]
-) RETURNS bigint LANGUAGE plpgsql AS $$
+) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
-    my_epoch bigint := current_setting('evermq.epoch')::bigint;
     this_second double precision := now_seconds();
-    back integer;
-    total bigint;
 BEGIN
-    PERFORM enter(on_lane, my_turn);
-    UPDATE unit_of_work SET state = 'BACKED_OUT'
-        WHERE id = of_unit AND member = current_setting('evermq.member') AND epoch = my_epoch AND state = 'ACTIVE';
+    PERFORM fence(me, my_epoch);
+    UPDATE unit_of_work SET state = 'BACKED_OUT' WHERE id = of_unit AND member = me AND epoch = my_epoch AND state = 'ACTIVE';
     IF NOT FOUND THEN
-        RETURN NULL;
+        RETURN false;
     END IF;
-    UPDATE message AS m
-        SET state = CASE WHEN g.wait > 0 THEN 8 ELSE 1 END,
-            not_before = CASE WHEN g.wait > 0 THEN this_second + g.wait ELSE 0 END,
-            order_key = CASE WHEN g.wait > 0 THEN order_key END,
-            backout_count = g.backout_count, handling = g.handling, unit = NULL, member = NULL, epoch = NULL
+    UPDATE held AS h
+        SET not_before = CASE WHEN g.wait > 0 THEN this_second + g.wait ELSE 0 END,
+            backout_count = g.backout_count, handling = g.handling
         FROM unnest(places, waits, backout_counts, handlings) AS g (place, wait, backout_count, handling)
-        WHERE m.unit = of_unit AND m.queue = q_name AND m.place = g.place AND m.state = 2;
-    GET DIAGNOSTICS back = ROW_COUNT;
-    UPDATE queue SET depth = depth + back WHERE name = q_name RETURNING depth INTO total;
-    PERFORM announce(q_name, 0, 0);
-    PERFORM announce_delayed(this_second + first) FROM (SELECT min(wait) AS first FROM unnest(waits) AS w (wait) WHERE wait > 0) AS f
-        WHERE first IS NOT NULL;
-    RETURN total;
+        WHERE h.member = me AND h.epoch = my_epoch AND h.unit = of_unit AND h.queue = q_name AND h.place = g.place;
+    PERFORM put_back(me, my_epoch, ARRAY[of_unit], NULL, 0);
+    RETURN true;
 END $$;

@@ -1,4 +1,4 @@
--- Expired messages of a queue go, the first of them: what a report on them has to say.
+-- Expired messages of a queue go, the first of them: what a report on them has to say, and the depth then.
 CREATE OR REPLACE FUNCTION discard_messages(me text, my_epoch bigint, q_name text, at double precision, wanted integer)
 RETURNS TABLE (
     place bigint, persistent boolean, descriptor bytea, length integer, body bytea, backout_count integer, handling bytea,
@@ -6,19 +6,25 @@ RETURNS TABLE (
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    places bigint[];
+    ps tid[];
+    ns tid[];
+    gone bigint;
     total bigint;
 BEGIN
     PERFORM fence(me, my_epoch);
-    SELECT array_agg(place) INTO places FROM (
-        SELECT place FROM message WHERE queue = q_name AND deadline <= at AND state IN (1, 8)
-            ORDER BY deadline LIMIT wanted FOR UPDATE SKIP LOCKED
-    ) AS expired;
-    IF places IS NULL THEN
+    SELECT array_agg(f.ctid) FILTER (WHERE f.persistent), array_agg(f.ctid) FILTER (WHERE NOT f.persistent), count(*)
+        INTO ps, ns, gone
+        FROM (SELECT ctid, persistent FROM message WHERE queue = q_name AND deadline <= at
+              ORDER BY deadline LIMIT wanted FOR UPDATE SKIP LOCKED) AS f;
+    IF gone = 0 THEN
         RETURN;
     END IF;
-    SELECT depth - cardinality(places) INTO total FROM queue WHERE name = q_name;
-    RETURN QUERY DELETE FROM message WHERE queue = q_name AND place = ANY (places)
-        RETURNING place, persistent, descriptor, length, body, backout_count, handling, total;
-    UPDATE queue SET depth = depth - cardinality(places) WHERE name = q_name;
+    PERFORM count_in(q_name, -gone, NULL);
+    total := depth_of(q_name);
+    RETURN QUERY
+        WITH p AS (DELETE FROM message_persistent WHERE ctid = ANY (ps)
+                   RETURNING place, persistent, descriptor, length, body, backout_count, handling),
+             n AS (DELETE FROM message_nonpersistent WHERE ctid = ANY (ns)
+                   RETURNING place, persistent, descriptor, length, body, backout_count, handling)
+        SELECT *, total FROM p UNION ALL SELECT *, total FROM n;
 END $$;

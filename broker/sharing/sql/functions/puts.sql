@@ -2,11 +2,11 @@
 -- all of them. Those that are `joined` are in the unit of work, or where it is `staged` in the prepared unit, the others
 -- are there at once, or when their time has come (`not_befores`: seconds since 1970, 0 for at once, less than 0 for so
 -- many seconds from now). How many each queue holds then, and the first message's place. Where one would hold too many
--- nothing is put; the detail of the error is its name and how many it holds. With a lane it is a transaction by itself;
+-- nothing is put; the detail of the error is its name and how many it holds. With a number it is a transaction by itself;
 -- else the caller has entered one.
 CREATE OR REPLACE FUNCTION put_messages(
-    on_lane integer, my_turn bigint, of_unit uuid, of_tag bytea,
-    queues text[], versions bigint[], max_depths bigint[],
+    my_turn bigint, of_unit uuid, of_tag bytea,
+    queues text[], versions bigint[], max_depths bigint[], beyond bigint[],
     numbers integer[], joined boolean[], ranks integer[], persistents boolean[], msg_ids bytea[], correl_ids bytea[],
     group_ids bytea[], seq_numbers integer[], offsets integer[], flags bigint[], deadlines double precision[],
     not_befores double precision[], handlings bytea[], descriptors bytea[], lengths integer[], bodies bytea[],
@@ -18,11 +18,10 @@ DECLARE
     this_second double precision := now_seconds();
     put record;
     number integer;
-    new_depth bigint;
     next_due double precision;
 BEGIN
-    IF on_lane IS NOT NULL THEN
-        PERFORM enter(on_lane, my_turn);
+    IF my_turn IS NOT NULL THEN
+        PERFORM fence(me, my_epoch);
     END IF;
     IF of_unit IS NOT NULL AND NOT staged THEN
         PERFORM join_unit(me, my_epoch, of_unit, of_tag);
@@ -30,18 +29,19 @@ BEGIN
     FOR number IN 1 .. cardinality(queues) LOOP
         PERFORM unchanged(queues[number], versions[number]);
     END LOOP;
+    IF cardinality(queues) = 1 THEN
+        PERFORM reserve(queues[1], cardinality(msg_ids), max_depths[1], beyond[1]);
+    ELSE
+        PERFORM reserve(queues[each.number], each.count, max_depths[each.number], beyond[each.number]) FROM (
+            SELECT known.number, count(*) AS count FROM unnest(numbers) AS known (number) GROUP BY known.number
+                ORDER BY queues[known.number]
+        ) AS each;
+    END IF;
     depths := array_fill(0::bigint, ARRAY[cardinality(queues)]);
     FOR put IN
-        WITH written AS (
-            INSERT INTO message (queue, place, persistent, state, unit, member, epoch, msg_id, correl_id, group_id,
-                                 msg_seq_number, byte_offset, msg_flags, deadline, not_before, handling, descriptor,
-                                 length, body, put_by)
-            SELECT queues[row.number], ((9 - row.rank)::bigint << 56) | nextval('arrival'), row.persistent,
-                   CASE WHEN staged THEN 7 WHEN row.in_unit THEN 0 WHEN time.instant > this_second THEN 8 ELSE 1 END,
-                   CASE WHEN row.in_unit THEN of_unit END, CASE WHEN row.in_unit AND NOT staged THEN me END,
-                   CASE WHEN row.in_unit AND NOT staged THEN my_epoch END, row.msg_id, row.correl_id, row.group_id, row.seq_number,
-                   row.byte_offset, row.flag, row.deadline, time.instant, row.handling, row.descriptor, row.length,
-                   row.body, me
+        WITH given AS MATERIALIZED (
+            SELECT queues[row.number] AS queue, ((9 - row.rank)::bigint << 56) | nextval('arrival') AS place, row.*,
+                   time.instant
             FROM (
                 SELECT coalesce(given.number, numbers[1]) AS number, coalesce(in_unit, joined[1]) AS in_unit,
                        coalesce(rank, ranks[1]) AS rank, coalesce(persistent, persistents[1]) AS persistent,
@@ -57,25 +57,35 @@ BEGIN
             ) AS row, LATERAL (
                 SELECT CASE WHEN row.not_before < 0 THEN this_second - row.not_before ELSE row.not_before END AS instant
             ) AS time
-            RETURNING queue, place, state, not_before, msg_flags
+        ), free AS (
+            INSERT INTO message (place, msg_flags, deadline, not_before, msg_seq_number, byte_offset, length, state,
+                                 persistent, queue, put_by, msg_id, correl_id, group_id, handling, descriptor, body)
+                SELECT place, flag, deadline, instant, seq_number, byte_offset, length, state_at(instant, this_second),
+                       persistent, queue, me, msg_id, correl_id, group_id, handling, descriptor, body
+                    FROM given WHERE NOT in_unit
+        ), kept AS (
+            INSERT INTO held (place, msg_flags, deadline, not_before, msg_seq_number, byte_offset, length, state,
+                              persistent, queue, put_by, msg_id, correl_id, group_id, handling, descriptor, body,
+                              kind, member, epoch, unit)
+                SELECT place, flag, deadline, instant, seq_number, byte_offset, length, 1,
+                       persistent, queue, me, msg_id, correl_id, group_id, handling, descriptor, body,
+                       CASE WHEN staged THEN 7 ELSE 0 END, CASE WHEN staged THEN '' ELSE me END,
+                       CASE WHEN staged THEN 0 ELSE my_epoch END, of_unit
+                    FROM given WHERE in_unit
         )
-        SELECT queue, count(*) AS count, count(*) FILTER (WHERE state = 1) AS shown, min(place) AS first,
-               count(*) FILTER (WHERE state = 1 AND starts(msg_flags)) AS starting,
-               min(not_before) FILTER (WHERE state = 8) AS due
-            FROM written GROUP BY queue ORDER BY queue
+        SELECT queue, count(*) AS count, count(*) FILTER (WHERE NOT in_unit AND instant <= this_second) AS shown,
+               min(place) AS first,
+               count(*) FILTER (WHERE NOT in_unit AND instant <= this_second AND starts(flag)) AS starting,
+               min(instant) FILTER (WHERE NOT in_unit AND instant > this_second) AS due
+            FROM given GROUP BY queue ORDER BY queue
     LOOP
+        PERFORM count_put(put.queue, put.count, my_turn);
         number := array_position(queues, put.queue);
-        UPDATE queue SET depth = depth + put.count WHERE name = put.queue RETURNING depth INTO new_depth;
-        IF new_depth > max_depths[number] THEN
-            RAISE EXCEPTION '% would hold % messages, its MAXDEPTH is %', put.queue, new_depth, max_depths[number]
-                USING ERRCODE = 'EM053',
-                      DETAIL = format('%s %s', put.queue, new_depth - put.count);
-        END IF;
+        depths[number] := depth_of(put.queue);
         IF put.shown > 0 THEN
-            PERFORM announce(put.queue, put.shown, new_depth - put.count, put.starting);
+            PERFORM announce(put.queue, put.shown, depths[number] - put.count, put.starting);
         END IF;
         next_due := least(next_due, put.due);
-        depths[number] := new_depth;
         first_place := put.first;
     END LOOP;
     PERFORM announce_delayed(next_due);

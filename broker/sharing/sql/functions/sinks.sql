@@ -5,21 +5,21 @@ DECLARE
     touched record;
 BEGIN
     FOR touched IN
-        WITH placed AS (
-            SELECT queue, place, persistent, nextval('arrival') AS arrival FROM (
-                SELECT m.queue, m.place, m.persistent
-                    FROM unnest(units) WITH ORDINALITY AS winner (id, number) JOIN message AS m ON m.unit = winner.id
-                    ORDER BY winner.number, m.place & ((1::bigint << 56) - 1)
-            ) AS ordered
+        WITH staged AS (
+            DELETE FROM held WHERE member = '' AND epoch = 0 AND unit = ANY (units) RETURNING *
         ), shown AS (
-            UPDATE message AS m SET state = 1, unit = NULL, place = (m.place >> 56 << 56) | placed.arrival,
-                                    put_by = current_setting('evermq.member') FROM placed
-                WHERE m.queue = placed.queue AND m.place = placed.place AND m.persistent = placed.persistent
-                RETURNING m.queue, m.place
-        ) SELECT shown.queue, array_agg(shown.place) AS places, max(queue.depth) AS depth
-            FROM shown JOIN queue ON queue.name = shown.queue GROUP BY shown.queue
+            INSERT INTO message (place, msg_flags, deadline, not_before, msg_seq_number, byte_offset, length, backout_count,
+                                 state, persistent, queue, put_by, msg_id, correl_id, group_id, order_key, handling,
+                                 descriptor, body)
+                SELECT (place >> 56 << 56) | nextval('arrival'), msg_flags, deadline, not_before, msg_seq_number, byte_offset,
+                       length, backout_count, 1, persistent, queue, current_setting('evermq.member'), msg_id, correl_id,
+                       group_id, order_key, handling, descriptor, body
+                    FROM (SELECT staged.* FROM staged JOIN unnest(units) WITH ORDINALITY AS winner (id, number) ON unit = id
+                          ORDER BY winner.number, place & ((1::bigint << 56) - 1)) AS ordered
+                RETURNING queue, place
+        ) SELECT queue, array_agg(place) AS places FROM shown GROUP BY queue
     LOOP
-        PERFORM announce(touched.queue, cardinality(touched.places), touched.depth - cardinality(touched.places));
+        PERFORM announce(touched.queue, cardinality(touched.places), depth_of(touched.queue) - cardinality(touched.places));
         q_name := touched.queue;
         places := touched.places;
         RETURN NEXT;
@@ -34,10 +34,10 @@ DECLARE
     total bigint := 0;
 BEGIN
     FOR touched IN
-        WITH gone AS (DELETE FROM message WHERE unit = ANY (units) RETURNING queue)
+        WITH gone AS (DELETE FROM held WHERE member = '' AND epoch = 0 AND unit = ANY (units) RETURNING queue)
         SELECT queue, count(*) AS number FROM gone GROUP BY queue ORDER BY queue
     LOOP
-        UPDATE queue SET depth = depth - touched.number WHERE name = touched.queue;
+        PERFORM count_in(touched.queue, -touched.number, NULL);
         total := total + touched.number;
     END LOOP;
     DELETE FROM prepared_unit WHERE id = ANY (units);

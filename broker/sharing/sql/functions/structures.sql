@@ -48,40 +48,30 @@ BEGIN
     PERFORM announce_objects(0);
 END $$;
 
--- Depths are what is there: after messages have gone by themselves. The counted ones are all but those that a unit of
--- work has got (state 2).
-CREATE OR REPLACE FUNCTION count_depths(names text[]) RETURNS void LANGUAGE plpgsql AS $$
+-- The queues in a structure.
+CREATE OR REPLACE FUNCTION queues_in(s_name text) RETURNS text[] LANGUAGE sql STABLE AS $$
+    SELECT coalesce(array_agg(name), '{}') FROM object WHERE disposition = 'SHARED' AND attributes ->> 'CFSTRUCT' = s_name
+$$;
+
+-- The structure has this status now, which all members learn.
+CREATE OR REPLACE FUNCTION set_status(s_name text, its_status text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM 1 FROM queue WHERE name = ANY (names) ORDER BY name FOR UPDATE;
-    UPDATE queue SET depth = (SELECT count(*) FROM message WHERE message.queue = queue.name AND state <> 2)
-        WHERE name = ANY (names);
+    UPDATE structure SET status = its_status, version = nextval('object_version') WHERE name = s_name;
+    PERFORM touch_queues(s_name);
 END $$;
 
--- RESET CFSTRUCT ACTION(FAIL): nonpersistent messages are gone, the others wait for RECOVER.
-CREATE OR REPLACE FUNCTION fail_structure(s_name text) RETURNS void LANGUAGE plpgsql AS $$
+-- A slice of what goes with a structure that has failed: its nonpersistent messages, with `purge` all. How many that were.
+CREATE OR REPLACE FUNCTION clear_structure(s_name text, purge boolean, wanted integer) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-    names text[];
+    names text[] := queues_in(s_name);
+    cleared bigint := clear_slice(names, CASE WHEN NOT purge THEN false END, wanted);
 BEGIN
-    UPDATE structure SET status = 'FAILED', version = nextval('object_version') WHERE name = s_name;
-    PERFORM touch_queues(s_name);
-    SELECT coalesce(array_agg(name), '{}') INTO names FROM object
-        WHERE disposition = 'SHARED' AND attributes ->> 'CFSTRUCT' = s_name;
-    DELETE FROM message WHERE queue = ANY (names) AND NOT persistent;
-    PERFORM count_depths(names);
-END $$;
-
--- RECOVER CFSTRUCT: what is logged is there again; with `purge` it goes too.
-CREATE OR REPLACE FUNCTION recover_structure(s_name text, purge boolean) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    names text[];
-BEGIN
-    UPDATE structure SET status = 'ACTIVE', version = nextval('object_version') WHERE name = s_name;
-    PERFORM touch_queues(s_name);
-    SELECT coalesce(array_agg(name), '{}') INTO names FROM object
-        WHERE disposition = 'SHARED' AND attributes ->> 'CFSTRUCT' = s_name;
-    IF purge THEN
-        DELETE FROM message WHERE queue = ANY (names);
-        DELETE FROM put_key WHERE queue = ANY (names);
+    IF cleared = 0 THEN
+        DELETE FROM held WHERE queue = ANY (names) AND (purge OR NOT persistent);
+        IF purge THEN
+            DELETE FROM put_key WHERE queue = ANY (names);
+        END IF;
         PERFORM count_depths(names);
     END IF;
+    RETURN cleared;
 END $$;

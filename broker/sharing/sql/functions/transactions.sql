@@ -21,38 +21,27 @@ BEGIN
     PERFORM pg_logical_emit_message(true, 'evermq', '');
 END $$;
 
--- The fence of a transaction for calls, which has a number on its lane. Numbers are even and rise. One that has been
--- given up by `settle_turn` is too late, however long it was on its way.
-CREATE OR REPLACE FUNCTION enter(on_lane integer, my_turn bigint) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    me text := current_setting('evermq.member');
-    my_epoch bigint := current_setting('evermq.epoch')::bigint;
+-- The fence of a transaction that is more than one statement, which has a number on its lane (`count_in`).
+CREATE OR REPLACE FUNCTION enter(my_turn bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM fence(me, my_epoch);
-    UPDATE lane SET turn = my_turn WHERE member = me AND epoch = my_epoch AND number = on_lane AND turn < my_turn;
-    IF NOT FOUND THEN
-        INSERT INTO lane (member, epoch, number, turn) VALUES (me, my_epoch, on_lane, my_turn) ON CONFLICT DO NOTHING;
-        IF NOT FOUND THEN
-            RAISE EXCEPTION 'transaction % of lane % comes too late', my_turn, on_lane USING ERRCODE = '40001';
-        END IF;
-    END IF;
+    PERFORM fence(current_setting('evermq.member'), current_setting('evermq.epoch')::bigint);
+    PERFORM count_in('', 0, my_turn);
 END $$;
 
--- Whether the last transaction of a lane was committed. If it was not, it never will be: this waits for it to end, and
--- takes a number behind it.
-CREATE OR REPLACE FUNCTION settle_turn(on_lane integer, my_turn bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+-- Whether the last transaction of a lane was committed, which has counted on this queue. If it was not, it never will
+-- be: this waits for it to end, and takes a number behind it.
+CREATE OR REPLACE FUNCTION settle_turn(on_lane integer, q_name text, my_turn bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     me text := current_setting('evermq.member');
-    my_epoch bigint := current_setting('evermq.epoch')::bigint;
     last bigint;
 BEGIN
-    PERFORM 1 FROM lane WHERE member = me AND epoch = my_epoch AND number = on_lane AND turn = my_turn;
+    PERFORM 1 FROM share WHERE queue = q_name AND member = me AND lane = on_lane AND turn = my_turn;
     IF FOUND THEN
         RETURN true;
     END IF;
-    PERFORM fence(me, my_epoch);  -- in a life that is over nobody knows: the lanes have gone with it
-    INSERT INTO lane AS known (member, epoch, number, turn) VALUES (me, my_epoch, on_lane, my_turn + 1)
-        ON CONFLICT (member, epoch, number) DO UPDATE
+    PERFORM fence(me, current_setting('evermq.epoch')::bigint);
+    INSERT INTO share AS known (queue, member, lane, turn) VALUES (q_name, me, on_lane, my_turn + 1)
+        ON CONFLICT (queue, member, lane) DO UPDATE
             SET turn = CASE WHEN known.turn < my_turn THEN my_turn + 1 ELSE known.turn END
         RETURNING turn INTO last;
     RETURN last = my_turn;

@@ -4,7 +4,7 @@ CREATE OR REPLACE FUNCTION trigger_census(
     me text, q_name text, boundary bigint, enough bigint, OUT qualifying bigint, OUT elsewhere bigint, OUT exclusive boolean
 ) LANGUAGE sql STABLE AS $$
     SELECT (SELECT count(*) FROM (SELECT 1 FROM message WHERE queue = q_name AND state = 1 AND place < boundary
-                                  LIMIT enough) AS counted),
+                                  ORDER BY place LIMIT enough) AS counted),
            (SELECT count(*) FROM handle WHERE queue = q_name AND input AND member <> me),
            EXISTS (SELECT 1 FROM handle WHERE queue = q_name AND handle.exclusive)
 $$;
@@ -13,15 +13,16 @@ $$;
 -- `wanted` of those that are available behind `after` and before `boundary`. How many, and where the last of them stands.
 CREATE OR REPLACE FUNCTION adopt_messages(
     q_name text, after bigint, boundary bigint, wanted integer, OUT adopted bigint, OUT last bigint
-) LANGUAGE sql AS $$
-    WITH orphan AS (
-        SELECT queue, place, persistent FROM message
-            WHERE queue = q_name AND state = 1 AND place > after AND place < boundary
-            AND put_by NOT IN (SELECT name FROM member WHERE state = 'ACTIVE')
-            ORDER BY place LIMIT wanted FOR UPDATE SKIP LOCKED
-    ), counted AS (
-        UPDATE message AS m SET put_by = current_setting('evermq.member') FROM orphan
-            WHERE m.queue = orphan.queue AND m.place = orphan.place AND m.persistent = orphan.persistent
-            RETURNING m.place
-    ) SELECT count(*), max(place) FROM counted
-$$;
+) LANGUAGE plpgsql AS $$
+DECLARE
+    ps tid[];
+    ns tid[];
+BEGIN
+    SELECT array_agg(f.ctid) FILTER (WHERE f.persistent), array_agg(f.ctid) FILTER (WHERE NOT f.persistent),
+           count(*), max(f.place) INTO ps, ns, adopted, last
+        FROM (SELECT ctid, persistent, place FROM message WHERE queue = q_name AND state = 1 AND place > after
+              AND place < boundary AND put_by NOT IN (SELECT name FROM member WHERE member.state = 'ACTIVE')
+              ORDER BY place LIMIT wanted FOR UPDATE SKIP LOCKED) AS f;
+    UPDATE message_persistent SET put_by = current_setting('evermq.member') WHERE ctid = ANY (ps);
+    UPDATE message_nonpersistent SET put_by = current_setting('evermq.member') WHERE ctid = ANY (ns);
+END $$;
