@@ -31,7 +31,7 @@ OLDEST: Final = 3
 RETIRED: Final[tuple[str, ...]] = ()
 """Functions that no version from `OLDEST` on calls, with the types of their arguments."""
 
-POSTGRES_OLDEST: Final = 350000
+POSTGRES_OLDEST: Final = 150000
 """The oldest PostgreSQL that does: 15."""
 
 ROOMS: Final = (
@@ -219,11 +219,10 @@ class _Upgrade:
                 await make_all(session, schema, self._sql)
                 return 0, self._sql.version
             await session.execute(f"SET LOCAL search_path TO {schema}")
-            known = dict(await session.fetch("SELECT name, value FROM properties"))
+            known = dict(await session.fetch("SELECT name, value FROM properties WHERE name IN ('version', 'sql')"))
             oldest = int(known["version"])  # as the first release reads it, which wants this to be 1
             found = int(known.get("sql", 1))
-            if found < self._sql.rebuilt:
-                raise WrongVersionError(await self._not_rebuilt(found, begun="upgrade" in known))
+            await check_rebuilt(session, schema, self._sql)
             if self._sql.version < oldest:
                 raise WrongVersionError(
                     f"the SQL in {schema} is of version {found}, and takes members from version {oldest} on; this "
@@ -236,18 +235,6 @@ class _Upgrade:
             if oldest < self._sql.oldest:
                 await self._retire()
             return found, max(found, self._sql.version)
-
-    async def _not_rebuilt(self, found: int, *, begun: bool) -> str:
-        owner = await self._session.fetchval(
-            "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'properties'::regclass"
-        )
-        command = f"run `evermq group upgrade --dsn DSN` with a DSN of their owner, {owner}"
-        if begun:
-            return f"an upgrade of {self.schema} is under way: {command} to end it, or with --undo to take it back"
-        return (
-            f"the tables in {self.schema} are of version {found}, those of this EverMQ of version {self._sql.version}: "
-            f"end all members, and {command}"
-        )
 
     async def _replace(self, found: int) -> None:
         session, sql = self._session, self._sql
@@ -277,6 +264,26 @@ class _Upgrade:
         for signature in sql.retired:
             await session.execute(f"DROP FUNCTION IF EXISTS {signature}")
         await session.execute("UPDATE properties SET value = $1 WHERE name = 'version'", str(sql.oldest))
+
+
+async def check_rebuilt(session: asyncpg.Connection, schema: str, sql: SqlSet) -> None:
+    """Raise WrongVersionError for the tables of a group that are older than those that were made anew."""
+    known = dict(await session.fetch(f"SELECT name, value FROM {schema}.properties"))
+    found = int(known.get("sql", 1))
+    if found >= sql.rebuilt:
+        return
+    owner = await session.fetchval(
+        "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = $1::text::regclass", f"{schema}.properties"
+    )
+    command = f"run `evermq group upgrade --dsn DSN` with a DSN of their owner, {owner}"
+    if "upgrade" in known:
+        raise WrongVersionError(
+            f"an upgrade of {schema} is under way: {command} to end it, or with --undo to take it back"
+        )
+    raise WrongVersionError(
+        f"the tables in {schema} are of version {found}, those of this EverMQ of version {sql.version}: end all "
+        f"members, and {command}"
+    )
 
 
 async def make_all(session: asyncpg.Connection, schema: str, sql: SqlSet) -> None:

@@ -14,7 +14,7 @@ from broker.engine.manager import QueueManager
 from broker.engine.shared_queues import GroupError
 from broker.sharing.database.database import Database
 from broker.sharing.database.errors import LOST
-from broker.sharing.database.schema import UnsuitableError, check_database, ensure, released, upgrade
+from broker.sharing.database.schema import UnsuitableError, check_database, check_rebuilt, ensure, released, upgrade
 from broker.sharing.members.display_group import ADMINISTRATOR, MEMBERS
 from broker.sharing.versions.stopped_upgrade import StoppedUpgrade
 
@@ -162,7 +162,12 @@ class Administration:
     async def _fetch(self, session: DatabaseSession, statement: str, *arguments: object) -> list[Any]:
         try:
             return list(await session.fetch(statement, *arguments))
-        except asyncpg.UndefinedTableError as error:
+        except (asyncpg.UndefinedTableError, asyncpg.UndefinedFunctionError, asyncpg.UndefinedColumnError) as error:
+            if await session.fetchval("SELECT to_regclass('properties') IS NOT NULL"):
+                try:
+                    await check_rebuilt(session, self._group.schema, released())
+                except UnsuitableError as older:
+                    raise GroupError(str(older)) from error
             raise GroupError(f"there are no tables of {self._group.name} in the database: evermq group init") from error
 
     @asynccontextmanager
