@@ -272,7 +272,7 @@ async def test_a_member_of_this_release_says_which_command_to_run_and_changes_no
 async def test_another_upgrade_of_the_group_waits_and_gives_up(
     latest: ReleasedGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.sharing.versions.stopped_upgrade._LOCK_SECONDS", 0.05)
+    monkeypatch.setattr("broker.sharing.versions.stopped_upgrade.LOCK_MS", 50)
     async with upgrading(latest) as upgrade, upgrading(latest) as other:
         await upgrade.copy(unheard)
         for refused in (partial(other.copy, unheard), other.end, other.undo):
@@ -301,6 +301,19 @@ async def test_rights_that_are_missing_are_told_before_anything_is_done(latest: 
         with pytest.raises(UnsuitableError, match=f"ALTER SCHEMA {latest.schema} OWNER TO evermq"):
             await upgrade.plan()
     await latest.rows(f"ALTER SCHEMA {latest.schema} OWNER TO evermq")
+
+
+async def test_tables_and_views_of_others_are_named_which_would_go_with_the_old_tables(latest: ReleasedGroup) -> None:
+    await latest.rows("CREATE SCHEMA others")
+    await latest.rows("CREATE VIEW others.depths AS SELECT name, depth FROM queue")
+    await latest.rows("CREATE TABLE notes ()")
+    async with upgrading(latest) as upgrade:
+        with pytest.raises(UnsuitableError, match=r"notes, others\.depths: not EverMQ's"):
+            await upgrade.plan()
+    await latest.rows("DROP SCHEMA others CASCADE")
+    await latest.rows("DROP TABLE notes")
+    async with upgrading(latest) as upgrade:
+        assert await upgrade.plan() is not None
 
 
 # The way back

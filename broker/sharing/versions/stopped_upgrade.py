@@ -32,10 +32,12 @@ if TYPE_CHECKING:
 SLICE_MESSAGES: Final = 10_000
 SLICE_BYTES: Final = 64_000_000
 
-_LOCK_SECONDS: Final = 10
+LOCK_MS: Final = 10_000
 """The time that the session of a command that was killed may have, to end what it was about."""
 
-_ALONE: Final = f"SET lock_timeout = '{_LOCK_SECONDS}s'; SELECT pg_advisory_lock(hashtext('{{}}'), hashtext('upgrade'))"
+_ALONE: Final = """
+SET statement_timeout = 0; SET lock_timeout = {0}; SELECT pg_advisory_lock(hashtext('{1}'), hashtext('upgrade'))
+"""
 _JOINS_WAIT: Final = "SELECT pg_advisory_xact_lock(hashtext($1))"
 _LIVING: Final = """
 SELECT name, state, recoverer, address, extract(epoch FROM lease_until - clock_timestamp())::double precision AS seconds
@@ -56,6 +58,22 @@ SELECT (SELECT count(*) FROM message) AS messages, (SELECT count(*) FROM unit_of
        (SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relnamespace = $1::text::regnamespace
         AND relkind = 'r')::bigint AS bytes
 """
+_OTHERS: Final = """
+SELECT oid::regclass::text AS name FROM pg_class WHERE relnamespace = $1::text::regnamespace
+    AND relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT relname = ANY ($2)
+UNION
+SELECT pg_rewrite.ev_class::regclass::text FROM pg_depend JOIN pg_rewrite ON pg_rewrite.oid = objid
+    JOIN pg_class AS used ON used.oid = refobjid
+    WHERE classid = 'pg_rewrite'::regclass AND refclassid = 'pg_class'::regclass
+    AND used.relnamespace = $1::text::regnamespace ORDER BY 1
+"""
+"""Tables and views of others in the schema, or on its tables: they would go with them."""
+_OWN: Final = (
+    "alive", "command", "connection_tag", "consumer", "handle", "lane", "member", "message", "message_nonpersistent",
+    "message_persistent", "object", "prepared_unit", "properties", "published_unit", "put_key", "queue", "security",
+    "security_object", "sink", "structure", "unit_of_work",
+)  # fmt: skip
+"""The tables of versions 1 and 2."""
 _OLD: Final = re.compile(r"\bold\b(?=[.'])")
 
 
@@ -86,8 +104,10 @@ class StoppedUpgrade:
         progress = await self._progress()
         await become_owner(self._session, self._schema, found, self._sql.version, "SET ROLE")
         await self._check_rights()
+        await self._check_alone()
         if progress is None:
             await self._check_stopped()
+        await self._session.execute("SET statement_timeout = 0")
         size = await self._session.fetchrow(_SIZE, self._schema)
         return UpgradePlan(
             schema=self._schema,
@@ -181,6 +201,14 @@ class StoppedUpgrade:
                 f"ALTER SCHEMA {self._schema} OWNER TO {owner}"
             )
 
+    async def _check_alone(self) -> None:
+        others = [row["name"] for row in await self._session.fetch(_OTHERS, self._schema, _OWN)]
+        if others:
+            raise UnsuitableError(
+                f"{', '.join(others)}: not EverMQ's, and would go with the old tables; drop them before, and make them "
+                "again on the new ones"
+            )
+
     async def _check_stopped(self) -> None:
         living = await self._session.fetchrow(_LIVING)
         if living is not None:
@@ -196,7 +224,7 @@ class StoppedUpgrade:
         """Keep out other upgrades of this group for as long as the session lasts, and work as the owner."""
         await become_owner(self._session, self._schema, await self._version(), self._sql.version, "SET ROLE")
         try:
-            await self._session.execute(_ALONE.format(self._schema))
+            await self._session.execute(_ALONE.format(LOCK_MS, self._schema))
         except asyncpg.LockNotAvailableError as error:
             raise UnsuitableError(f"another upgrade of {self._schema} is under way just now") from error
         await self._session.execute("SET lock_timeout = '1s'")
