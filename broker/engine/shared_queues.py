@@ -62,6 +62,7 @@ class PutStep(NamedTuple):
     """A put, to be made in the core when its time has come: `make` gives the answer, and the implicit unit of one
     outside syncpoint. It may be made more than once, each time from the same state, as long as `handle` leads where it
     led. `put` says more of one message for one queue. `judge` may raise NOT_AUTHORIZED (2035), each time before it.
+    `length` is that of its data; None: of whatever length.
     """
 
     make: Callable[[], tuple[Any, Unit | None]]
@@ -69,6 +70,7 @@ class PutStep(NamedTuple):
     handle: Handle | None = None
     put: Put | None = None
     judge: Callable[[], None] | None = None
+    length: int | None = None
 
 
 class GroupError(Exception):

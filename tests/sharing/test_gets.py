@@ -333,9 +333,9 @@ async def test_one_get_is_one_call_of_the_database_or_one_between_its_beginning_
     before = figures.round_trips
     for _ in range(20):
         await queues[0].get(options=options)
-    assert figures.round_trips - before <= 20 * calls + 1
-    assert await members.group.value("SELECT count(*) FROM all_messages") == 0
+    assert figures.round_trips - before <= 20 * calls + 5  # others look now and then
     await queues[0]._connection.commit()
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 0
     members.group.forgive("units of work")
 
 

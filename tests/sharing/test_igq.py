@@ -73,7 +73,7 @@ async def data_at(members: Members, name: str, q_name: str = "Q") -> list[bytes]
 async def waiting(members: Members) -> int:
     """Return the number of messages on the shared transmission queue."""
     await members.clock.rest()
-    return int(await members.group.value("SELECT count(*) FROM message WHERE queue = $1", TRANSMISSION_QUEUE))
+    return int(await members.group.value("SELECT count(*) FROM all_messages WHERE queue = $1", TRANSMISSION_QUEUE))
 
 
 def igq(members: Members, name: str) -> dict[str, int | str]:

@@ -198,7 +198,7 @@ async def test_a_lease_is_renewed_and_its_clock_counts_the_time_of_suspension(pa
 
 async def test_a_renewal_does_not_wait_for_writers_that_are_fenced(pair: Members) -> None:
     member = pair.member("QM1")
-    writer = await member.database.session("calls")
+    writer = await member.database.session("calls", 100)
     await writer.execute("BEGIN; SELECT enter(2)")
     lease = MemberLease(member.database, member.membership.times)  # the member's own is renewed meanwhile
     assert await lease._renew()

@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from broker.mqi import MQGMO, MQMO, MQPMO, MQRC, GetMessageOptions, MessageDescriptor
+from broker.sharing.database.sessions import SESSIONS_MAX
 from tests.conformance.expect import ALL, fails
 from tests.sharing.members import Members
 
@@ -61,8 +63,9 @@ class Reads:
 
     async def all(self) -> dict[str, int]:
         """Return it, with what all sessions of the member have read until now."""
-        for lane in self._members.member("QM1").database._lanes._free:
-            if lane.session is not None and not lane.session.is_closed():
+        async with AsyncExitStack() as stack:
+            for _ in range(SESSIONS_MAX):
+                lane = await stack.enter_async_context(self._members.member("QM1").database._lanes.lend())
                 await lane.session.execute("SELECT pg_stat_force_next_flush()")
         return {row["name"]: row["read"] for row in await self._members.group.rows(_READ, self._members.group.schema)}
 

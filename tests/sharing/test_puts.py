@@ -234,3 +234,18 @@ async def test_what_the_queue_manager_puts_by_itself_goes_to_shared_queues(
     assert len(await drained(three)) == 3
     dead = await drained(await (await members.connect("QM2")).open("OTHER", ALL))
     assert [letter[:4] for letter in dead] == [b"DLH "] * 2
+
+
+async def test_puts_of_many_connections_are_few_transactions_and_one_that_is_refused_keeps_none_of_the_others(
+    members: Members,
+) -> None:
+    queues = [await (await members.connect("QM1")).open("TEN", ALL) for _ in range(14)]
+    figures = members.member("QM1").database.figures
+    before = figures.transactions
+    reasons = await asyncio.gather(*[reason_of(queue.put(b"%d" % number)) for number, queue in enumerate(queues[:8])])
+    assert reasons == [MQRC.NONE] * 8
+    assert figures.transactions - before <= 4
+    reasons = await asyncio.gather(*[reason_of(queue.put(b"%d" % number)) for number, queue in enumerate(queues[8:])])
+    assert sorted(reasons) == [MQRC.NONE] * 2 + [MQRC.Q_FULL] * 4
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 10
+    await drained(queues[0])

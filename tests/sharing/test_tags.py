@@ -172,8 +172,10 @@ async def test_trap_10_a_tag_is_free_after_what_is_being_taken_for_a_connection_
 
 @pytest.mark.postgres
 async def test_trap_10_a_tag_is_free_when_what_nobody_took_is_back(members: Members, rival: asyncpg.Connection) -> None:
-    """The database fails while a message goes back that was taken outside syncpoint for a connection that was cut."""
-    await cut_while_taking(members, MQGMO.NO_SYNCPOINT, rival)
+    """The database fails while a message goes back that was taken for a connection that was cut. (One that is taken
+    outside syncpoint is not: its transaction is rolled back.)
+    """
+    await cut_while_taking(members, MQGMO.SYNCPOINT, rival)
     with returns_fail(members):
         await rival.close()
         await members.clock.rest()

@@ -42,16 +42,17 @@ TRANSITIONS = {
 class SharedPart:
     """The part of a unit of work that is on shared queues.
 
-    `id` names it in the database, from the first call there; None: it is an implicit unit, or has not got that far.
-    `placed` and `taken` are its messages on shared queues that no transaction has written yet. `late` are reports that
-    it causes and for which there was no room: they are sent when it is committed. One that is `loaded` is older than
-    this start of the queue manager.
+    `id` names it in the database, from the first call there, in this `life` of the member; None: it is an implicit
+    unit, or has not got that far. `placed` and `taken` are its messages on shared queues that no transaction has
+    written yet. `late` are reports that it causes and for which there was no room: they are sent when it is committed.
+    One that is `loaded` is older than this start of the queue manager.
     """
 
-    __slots__ = ("id", "late", "loaded", "placed", "taken")
+    __slots__ = ("id", "late", "life", "loaded", "placed", "taken")
 
     def __init__(self) -> None:
         self.id: UUID | None = None
+        self.life = 0
         self.placed: list[Entry] = []
         self.taken: list[Entry] = []
         self.late: list[Entry] = []

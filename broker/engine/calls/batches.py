@@ -83,7 +83,7 @@ def put_many(
     if route.queue.shared:
         messages = _Read(messages)
         make = partial(_put_all, conversation, batch, handle, messages, options)
-        conversation.context.member.puts.put(conversation, call, PutStep(make, options, handle))
+        conversation.context.member.puts.put(conversation, call, PutStep(make, options, handle, length=messages.length))
         return
     result, implicit = _put_all(conversation, batch, handle, messages, options)
     if implicit is None:
@@ -139,6 +139,11 @@ class _Read:
             self._messages.extend(messages)
         except MQError as wrong:
             self._error = wrong
+
+    @property
+    def length(self) -> int:
+        """The number of bytes of their data."""
+        return sum(len(data) for _, data in self._messages)
 
     def __iter__(self) -> Iterator[tuple[MessageDescriptor | None, bytes]]:
         yield from self._messages

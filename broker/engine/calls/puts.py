@@ -160,7 +160,7 @@ def _place(call: Call[Placed], conversation: Conversation, put: Put, judge: Call
     if put.route.group is not None:
         put = placing.on_its_way(conversation.core, put)
     if put.route.queue.shared:
-        step = PutStep(partial(_place_in_core, conversation, put), put.pmo, put.handle, put, judge)
+        step = PutStep(partial(_place_in_core, conversation, put), put.pmo, put.handle, put, judge, len(put.data))
         conversation.context.member.puts.put(conversation, call, step)
         return
     try:

@@ -225,7 +225,7 @@ class BatchedGets:
             get.error = error
             return entries
         if run:
-            written(run[0], joined[get])
+            written(run[0], joined[get], self._database.epoch)
             get.grants += run
         return entries[len(run) :]
 
@@ -233,11 +233,11 @@ class BatchedGets:
         found = self._member.core.grant_to(get.handle, queue, get.request, self._member.now())
         assert isinstance(found, Grant)
         assert found.entries == [entry]
-        written(found, joined)
+        written(found, joined, self._database.epoch)
         return found
 
 
-def written(grant: Grant, joined: UnitJoin) -> None:
+def written(grant: Grant, joined: UnitJoin, life: int) -> None:
     """Note that what a get has taken is in the database already, in this unit of work if it is under syncpoint."""
     unit = grant.unit or grant.entries[0].unit
     assert unit is not None
@@ -245,6 +245,7 @@ def written(grant: Grant, joined: UnitJoin) -> None:
     unit.shared.taken.clear()
     if grant.unit is None:
         unit.shared.id = joined.id
+        unit.shared.life = life
 
 
 def _nothing() -> None:

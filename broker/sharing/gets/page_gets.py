@@ -26,7 +26,7 @@ from broker.mqi.reasons import MQRC
 from broker.sharing.database.errors import OutcomeUnknownError
 from broker.sharing.gets.batched_gets import written
 from broker.sharing.gets.get_requests import OUTSIDE
-from broker.sharing.gets.pages import fill, page
+from broker.sharing.gets.pages import LONG, LONGEST, fill, page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -73,11 +73,11 @@ class PageGets:
         request = get.request
         passed: set[int] = set()
         patient = False
-        after = request.after
+        after, length = request.after, LONG
         await self._member.returned.settle()
         while True:
             now = self._member.now()
-            found = await self._database.look_again(partial(self._look, queue, get, passed, now, after))
+            found = await self._database.look_again(partial(self._look, queue, get, passed, now, after, length))
             if found is None:
                 continue
             seen, entries, chosen = found
@@ -92,21 +92,28 @@ class PageGets:
                 passed.add(chosen.needed[0].key)
                 passed.add(chosen.entry.key)
             elif seen.last is not None:
-                after = seen.last
+                after, length = seen.last, min(2 * length, LONGEST)
             elif passed and get.patient and not patient:
-                patient, after = True, request.after
+                patient, after, length = True, request.after, LONG
                 passed.clear()
             else:
                 await self._found_nothing(queue, get)
                 return None
 
     async def _look(
-        self, queue: SharedQueue, get: GetRequest, passed: set[int], now: float, after: int, session: DatabaseSession
+        self,
+        queue: SharedQueue,
+        get: GetRequest,
+        passed: set[int],
+        now: float,
+        after: int,
+        length: int,
+        session: DatabaseSession,
     ) -> tuple[Page, list[Entry], Chosen | None] | None:
         """A page, the messages of it that come into question, and what is chosen of them; None where that has gone
         meanwhile.
         """
-        seen = await page(session, queue, get.handle, get.request, now, after)
+        seen = await page(session, queue, get.handle, get.request, now, after, length)
         entries = _on_shelf(get.handle, seen, passed, now)
         chosen = None if get.abandoned else self._choose(queue, get, entries, now)
         if chosen is not None and seen.last is not None and chosen.entry.key > seen.last:
@@ -174,7 +181,7 @@ class PageGets:
             await self._undo(queue, get, chosen, joined)
             raise
         if joined is not None:
-            written(grant, joined)
+            written(grant, joined, self._database.epoch)
         await self._member.locks.end(queue, free)
         return grant, False
 

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from broker.sharing.database.sessions import DatabaseSession
 
 LONG: Final = 100
-"""Messages of a page that the core judges."""
+LONGEST: Final = 1600
+"""Messages of a page that the core judges: of the first, and of the longest. Where nothing suits the next is twice as
+long.
+"""
 
 _LIGHT: Final = COLUMNS.replace("body", "NULL::bytea AS body")
 _UNEXPIRED: Final = "(deadline IS NULL OR deadline > $2)"
@@ -67,11 +70,11 @@ async def page(
     request: Request,
     now: float,
     after: int,
-    length: int = 1,
+    length: int = LONG,
 ) -> Page:
-    """The messages behind `after` that a request can be about: `length` of them, or a long page."""
+    """The messages behind `after` that a request can be about: one of them, or a page of this length to be judged."""
     judged = needs_judgement(request)
-    limit = LONG if judged else length
+    limit = length if judged else 1
     conditions, values = _conditions(handle, request, now, after)
     each = f"SELECT {_LIGHT if judged else COLUMNS} FROM message WHERE {' AND '.join(conditions)}"
     ordered = f"ORDER BY place LIMIT {limit:d}"

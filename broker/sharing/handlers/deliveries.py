@@ -99,7 +99,7 @@ class GroupDeliveries:
         async def work(session: DatabaseSession) -> None:
             handed.extend(await self._choose(session, service))
             if handed:
-                units[:] = await _take(session, queue, _deliveries(handed))
+                units[:] = await _take(session, queue, _deliveries(handed), self._database.epoch)
 
         def restore() -> None:
             core.deliveries.undo(service, handed)
@@ -207,7 +207,7 @@ class GroupDeliveries:
                 continue
             assert unit.shared is not None
             part = step.unit.shared = step.unit.shared or SharedPart()
-            part.id = uuid4()
+            part.id, part.life = uuid4(), self._database.epoch
             keys = [entry.key for entry in step.entries]
             own = self._database.member, self._database.epoch, unit.shared.id, step.entries[0].queue.name
             try:
@@ -303,13 +303,13 @@ class GroupDeliveries:
             await self._member.units.undo(unit.shared.id)
 
 
-async def _take(session: DatabaseSession, queue: MessageQueue, deliveries: Sequence[Delivery]) -> list[UUID]:
+async def _take(session: DatabaseSession, queue: MessageQueue, deliveries: Sequence[Delivery], life: int) -> list[UUID]:
     """Take what was chosen, each delivery in a unit of its own: their ids. The bodies come with that."""
     entries, units, keys = [], [], []
     for delivery in deliveries:
         part = delivery.unit.shared
         assert part is not None
-        part.id = uuid4()
+        part.id, part.life = uuid4(), life
         part.taken.clear()
         entries += delivery.entries
         units += [part.id] * len(delivery.entries)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
 from broker.core.calls.savepoint import Savepoint
 from broker.core.message.generated.reports import asks_any
+from broker.mqi.constants.options import MQPMO
 from broker.mqi.errors import MQError
-from broker.sharing.puts.writing import limited, placed_by, put_messages
+from broker.sharing.puts.writing import enter_unit, limited, placed_by, put_messages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from broker.engine.conversation import Conversation
     from broker.engine.shared_queues import PutStep
     from broker.interface.port import Call
+    from broker.sharing.database.database import Database
     from broker.sharing.database.sessions import DatabaseSession, Lane
 
 _PERSISTENCE: Final = attrgetter("persistence")
+_SYNCPOINT: Final = MQPMO.SYNCPOINT.value
+_FEW, _LITTLE = 10, 8 * 1024  # puts, and bytes of data, of a batch that is written with others
 
 
 class GatheredPut:
@@ -59,9 +62,11 @@ class PutBatch:
         puts: Sequence[GatheredPut],
         depths: Mapping[SharedQueue, int],
         check_security: Callable[[DatabaseSession], Awaitable[None]],
+        epoch: Callable[[], int],
     ) -> None:
         self._conversation = conversation
         self._check_security = check_security
+        self._epoch = epoch
         self._puts = puts
         self.depths = depths
         hconn = conversation.hconn
@@ -70,6 +75,15 @@ class PutBatch:
         self.mixed: GatheredPut | None = None
         self._placed: list[Entry] = []
         self._beyond: dict[MessageQueue, int] = {}
+
+    @property
+    def goes_together(self) -> bool:
+        """True if it may be written with puts of other connections: it is small, outside syncpoint and in no unit."""
+        if len(self._puts) > _FEW or self.depths or self._conversation.hconn.unit is not None:
+            return False
+        if any(int(put.step.options.options) & _SYNCPOINT for put in self._puts):
+            return False
+        return sum(_LITTLE + 1 if put.step.length is None else put.step.length for put in self._puts) <= _LITTLE
 
     async def write(self, lane: Lane) -> int:
         """Make an attempt, as a transaction by itself. Return the place of the first message. Raises QueueFullError,
@@ -81,17 +95,22 @@ class PutBatch:
 
     async def write_in(self, session: DatabaseSession, lane: Lane | None = None) -> int:
         """Make an attempt; without a `lane` as part of the transaction under way."""
-        if self._conversation.call_order.ended is not None:
-            raise MQError(self._conversation.call_order.ended, "the connection ended before the put was made")
-        self._make()
-        await self.check_rights(session)
+        await self.make(session)
         joined = self._conversation.hconn.unit
         if joined is not None and joined.shared is not None:
-            joined.shared.id = joined.shared.id or uuid4()
+            enter_unit(joined.shared, self._epoch())
         if not self._placed:
             return 0
         now = self._conversation.context.clock.time()
         return await put_messages(session, self._placed, now, lane=lane, joined=joined, beyond=self._beyond)
+
+    async def make(self, session: DatabaseSession) -> list[Entry]:
+        """Make an attempt in the core: return what is to be written."""
+        if self._conversation.call_order.ended is not None:
+            raise MQError(self._conversation.call_order.ended, "the connection ended before the put was made")
+        self._make()
+        await self.check_rights(session)
+        return self._placed
 
     async def check_rights(self, session: DatabaseSession) -> None:
         """Raise StaleError where the puts were judged, and rights have changed in the group since: those of MQPUT1, and
@@ -160,3 +179,22 @@ def _beyond(placed: Sequence[Entry]) -> dict[MessageQueue, int]:
         continues = before.queue is entry.queue and 0 < entry.offset == before.offset + before.length
         beyond[entry.queue] = beyond[entry.queue] + 1 if continues else 0
     return beyond
+
+
+async def write_together(database: Database, batches: Sequence[PutBatch], now: float) -> None:
+    """Make and write the puts of many connections, all or none, as one transaction. No queue may hold more than its
+    MAXDEPTH then, whatever a put by itself may be allowed. Raises QueueFullError, StaleError, and what the database
+    does.
+    """
+
+    async def work(lane: Lane) -> None:
+        placed = [entry for batch in batches for entry in await batch.make(lane.session)]
+        lane.lasting = any(map(_PERSISTENCE, placed))
+        if placed:
+            await put_messages(lane.session, placed, now, lane=lane)
+
+    def restore() -> None:
+        for batch in reversed(batches):
+            batch.restore()
+
+    await database.transact_at_once(work, restore)

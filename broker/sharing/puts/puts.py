@@ -27,12 +27,13 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.sharing.database.database import ATTEMPTS
 from broker.sharing.database.errors import OutcomeUnknownError, StaleError
+from broker.sharing.database.gathering import Gathering
 from broker.sharing.puts.keys import is_keyed, write_keyed
-from broker.sharing.puts.put_batch import GatheredPut, PutBatch
+from broker.sharing.puts.put_batch import GatheredPut, PutBatch, write_together
 from broker.sharing.puts.writing import QueueFullError, limited, placed_by, put_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from broker.core.message.rows import Rows
     from broker.core.queues.shared_queue import SharedQueue
@@ -59,6 +60,7 @@ class GroupPuts:
         self._member = member
         self._database = member.database
         self._gathering: dict[Conversation, list[GatheredPut]] = {}
+        self._together: Gathering[PutBatch, None] = Gathering(self._write_together)
         self.kept = 0
         """The number of puts with a key that is kept as long as their messages."""
 
@@ -136,10 +138,14 @@ class GroupPuts:
         depths: dict[SharedQueue, int] = {}
         stale = 0
         while True:
-            batch = PutBatch(conversation, puts, depths, self._member.repository.check_security)
+            batch = PutBatch(
+                conversation, puts, depths, self._member.repository.check_security, lambda: self._database.epoch
+            )
             try:
                 if is_keyed(puts[0]):
                     await write_keyed(self._member, conversation, batch, puts[0])
+                elif batch.goes_together:
+                    await self._together.make(batch)
                 else:
                     await self._database.transact_at_once(batch.write, batch.restore)
             except QueueFullError as full:
@@ -151,6 +157,13 @@ class GroupPuts:
                 await self._member.repository.reload()
             else:
                 return batch
+
+    async def _write_together(self, batches: Sequence[PutBatch]) -> Sequence[None]:
+        if len(batches) == 1:
+            await self._database.transact_at_once(batches[0].write, batches[0].restore)
+        else:
+            await write_together(self._database, batches, self._member.now())
+        return [None] * len(batches)
 
     def _answer(self, conversation: Conversation, put: GatheredPut) -> None:
         if put.unit is not None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.queues.shared_queue import SharedQueue
-    from broker.core.queues.unit import Unit
+    from broker.core.queues.unit import SharedPart, Unit
     from broker.sharing.database.database import Database
     from broker.sharing.database.sessions import DatabaseSession, Lane
 
@@ -118,15 +118,24 @@ async def write_puts(database: Database, session: DatabaseSession, unit: Unit, n
         return
     part = unit.shared
     assert part is not None
-    if joined and part.id is None:
-        part.id = uuid4()
-        await begin_unit(database, session, unit, part.id)
+    if joined:
+        enter_unit(part, database.epoch)
     await put_messages(session, entries, now, joined=unit if joined else None)
 
 
 async def begin_unit(database: Database, session: DatabaseSession, unit: Unit, id: UUID) -> None:
     """Give a unit under syncpoint its row, at its first call on a shared queue."""
     await session.execute("SELECT join_unit($1, $2, $3, $4)", database.member, database.epoch, id, tag_of(unit))
+
+
+def enter_unit(part: SharedPart, life: int) -> None:
+    """A put joins a unit under syncpoint, which may begin with it. Raises BACKED_OUT (2003) for one of an earlier life:
+    it has been backed out, and its row may have gone.
+    """
+    if part.id is None:
+        part.id, part.life = uuid4(), life
+    elif part.life != life:
+        raise MQError(MQRC.BACKED_OUT, "the unit of work was backed out when the queue manager lost its group")
 
 
 def tag_of(unit: Unit) -> bytes | None:

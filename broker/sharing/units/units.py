@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.core.message.generated.generated import GeneratedMessage, descriptor_of
 from broker.core.prepared import branches
@@ -13,8 +13,8 @@ from broker.core.queues.unit import ACTIVE, COMMITTING
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQCC, MQRC
 from broker.sharing.database.errors import OutcomeUnknownError
+from broker.sharing.database.gathering import Gathering
 from broker.sharing.puts.writing import QueueFullError, write_puts
-from broker.sharing.units.commits import COMMIT, Commits
 from broker.sharing.units.mixed import Mixed, written
 from broker.sharing.units.outcomes import OutcomePendingError, Outcomes, UnknownOutcome
 from broker.storage.store import StoreFullError
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from broker.sharing.members.group_member import GroupMember
     from broker.storage.store import Done
 
+_COMMIT: Final = "SELECT commit_units($1, $2, $3)"
 _SHARED = attrgetter("queue.shared")
 
 
@@ -43,7 +44,7 @@ class Units:
         self._database = member.database
         self.mixed = Mixed(member)
         self.outcomes = Outcomes(member)
-        self._commits = Commits(member.database)
+        self._commits: Gathering[Sequence[UUID], Sequence[UUID]] = Gathering(self._commit_rows)
 
     # Commit
 
@@ -118,7 +119,7 @@ class Units:
                 stack.enter_context(self._busy(unit))
             committed: Sequence[UUID] | None = None  # nobody knows
             with suppress(OutcomeUnknownError):
-                committed = await self._commits.commit(ids)
+                committed = await self._commits.make(ids)
             return [await self._end_delivery(unit, committed) for unit in units]
 
     async def _end_delivery(self, unit: Unit, committed: Sequence[UUID] | None) -> MQError | None:
@@ -138,7 +139,7 @@ class Units:
             if part.placed or part.id is None:
                 await self._write_and_commit(unit)
                 return True
-            return part.id in await self._commits.commit([part.id])
+            return part.id in await self._commits.make([part.id])
         except OutcomeUnknownError as error:
             if part.id is None:
                 raise OutcomePendingError(str(error)) from error
@@ -158,6 +159,14 @@ class Units:
                 )
             )
 
+    async def _commit_rows(self, calls: Sequence[Sequence[UUID]]) -> Sequence[Sequence[UUID]]:
+        """Commit the units of calls, which have written already: return for each the same, all that are committed. It
+        is asked again where the answer was lost.
+        """
+        ids = [id for call in calls for id in call]
+        ((committed,),) = await self._database.decide(_COMMIT, self._database.member, self._database.epoch, ids)
+        return [committed or ()] * len(calls)
+
     async def _write_and_commit(self, unit: Unit) -> None:
         """Commit a unit with what it puts only now, the reports that it causes, or an implicit one."""
         part = _part(unit)
@@ -169,7 +178,7 @@ class Units:
 
         async def work(session: DatabaseSession) -> None:
             await write_puts(self._database, session, unit, self._member.now(), joined=part.id is not None)
-            if part.id is not None and not await session.fetchval(COMMIT, *own, [part.id]):
+            if part.id is not None and not await session.fetchval(_COMMIT, *own, [part.id]):
                 raise MQError(MQRC.BACKED_OUT, "the unit of work was backed out by the queue-sharing group")
 
         while True:
