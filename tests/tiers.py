@@ -108,6 +108,7 @@ PARTS: Final = {
     "tests/sharing/test_holding_model.py": 3,
     "tests/sharing/test_holding_model.py::test_some_thousand_schedules_lose_double_tear_and_strand_nothing": WHOLE,
     "tests/sharing/test_kept_groups.py": WHOLE,
+    "tests/sharing/test_killed_upgrade.py": NONE,
     "tests/simulation/": 8,
     "tests/spark/": NONE,
     "tests/storage/test_backup.py": 3,

@@ -5,6 +5,7 @@ of a member that has failed; no database transaction is longer than a call. `mem
 in its group: what the engine asks for (`broker.engine.shared_queues`), by its parts.
 
     database        sessions and transactions, rows, notifications; tables and functions, which stand in `sql`
+    versions        the way from tables of an older version to those that were made anew
     members         a member's lives in its group, and what its peers end for one that has failed
     definitions     the objects of the group, and commands that the group carries out
     puts, gets      MQPUT and MQGET; delayed messages, keys, locks, gets that wait

@@ -16,6 +16,8 @@ from broker.engine.shared_queues import GroupError
 from broker.mqi import MQGMO, MQPMO, MQRC
 from broker.sharing.database.database import Database
 from broker.sharing.database.schema import (
+    OLDEST,
+    REBUILT,
     NoTablesError,
     SqlSet,
     UnsuitableError,
@@ -24,12 +26,10 @@ from broker.sharing.database.schema import (
     released,
     upgrade,
 )
-from broker.sharing.definitions.repository import Repository
 from tests.conformance.expect import ALL, drained
 from tests.sharing.members import Members
 from tests.sharing.postgres import JUDGE
-from tests.sharing.released import VERSIONS, ReleasedGroup, sql_of, statements
-from tests.sharing.test_group_command import group_command
+from tests.sharing.released import VERSIONS, ReleasedGroup, statements
 from tests.sharing.test_membership import _joined, eager, manager_of, until
 
 if TYPE_CHECKING:
@@ -44,21 +44,22 @@ pytestmark = pytest.mark.postgres
 
 __all__ = ["eager"]
 
+_TABLE = "CREATE TABLE of_version_{0} (); ALTER TABLE member ADD COLUMN of_version_{0} integer"
 _SAYS = "CREATE OR REPLACE FUNCTION says() RETURNS integer LANGUAGE sql AS $$ SELECT {} $$;"
 
 
-def a_release(version: int, oldest: int = 1, retired: tuple[str, ...] = ()) -> SqlSet:
+def a_release(version: int, oldest: int = OLDEST, retired: tuple[str, ...] = ()) -> SqlSet:
     """A release after this one, in which `says()` says its version."""
     now = released()
-    tables = now.tables + tuple(f"CREATE TABLE of_version_{n} ()" for n in range(now.version + 1, version + 1))
-    return SqlSet(version, oldest, tables, now.functions + _SAYS.format(version), retired)
+    tables = now.tables + tuple(_TABLE.format(n) for n in range(now.version + 1, version + 1))
+    return SqlSet(version, oldest, tables, now.functions + _SAYS.format(version), retired, now.rebuilt)
 
 
 THIS = released().version
 NEXT, LATER = a_release(THIS + 1), a_release(THIS + 2)
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=[version for version in VERSIONS if version >= REBUILT])
 async def old(request: pytest.FixtureRequest, postgres: Postgres) -> AsyncIterator[ReleasedGroup]:
     """A group that an older release has made."""
     async with ReleasedGroup(postgres, request.param) as group:
@@ -72,27 +73,11 @@ async def session(group: GroupDatabase) -> AsyncIterator[asyncpg.Connection]:
     await session.close()
 
 
-class WithoutSecurity(Repository):
-    """Of a member of version 1, which knows nothing of users."""
-
-    changed_objects = (
-        "SELECT 0::bigint AS security, known.version AS gone, disposition, space, name, kind, object.version, "
-        "attributes FROM (VALUES (1)) AS one LEFT JOIN "
-        "(object FULL JOIN unnest($1::bigint[]) AS known (version) USING (version)) "
-        "ON object.version IS NULL OR known.version IS NULL"
-    )
-
-    async def secure(self) -> None:
-        """There is nothing to be known."""
-
-
 @contextmanager
 def of_release(sql: SqlSet) -> Iterator[None]:
     """Members that are started meanwhile are of this release."""
     with ExitStack() as stack:
         stack.enter_context(patch("broker.sharing.database.database.released", lambda: sql))
-        if sql.version == 1:
-            stack.enter_context(patch("broker.sharing.members.group_member.Repository", WithoutSecurity))
         yield
 
 
@@ -108,7 +93,7 @@ async def test_a_newer_member_replaces_the_functions_of_the_group_at_its_join(gr
             assert await group.value("SELECT says()") == LATER.version
             assert await group.rows("SELECT * FROM properties ORDER BY name") == [
                 {"name": "sql", "value": str(LATER.version)},
-                {"name": "version", "value": "1"},
+                {"name": "version", "value": str(OLDEST)},
             ]
 
 
@@ -120,13 +105,6 @@ async def test_functions_are_never_those_of_an_oldermanager_of(group: GroupDatab
         await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)")
         assert await group.value("SELECT says()") == NEXT.version
         assert await group.value("SELECT value FROM properties WHERE name = 'sql'") == str(NEXT.version)
-
-
-async def test_a_mended_function_reaches_a_group_that_an_older_release_has_made(old: ReleasedGroup) -> None:
-    mended = "SELECT prosrc FROM pg_proc WHERE proname = 'join_group' AND pronamespace = $1::text::regnamespace"
-    before = await old.value(mended, old.schema)
-    async with Members(old):
-        assert await old.value(mended, old.schema) != before
 
 
 async def test_members_that_come_at_the_same_time_replace_them_once(group: GroupDatabase) -> None:
@@ -156,7 +134,7 @@ UNION ALL SELECT 'function', oid::regprocedure::text, prosrc FROM pg_proc WHERE 
 """
 
 
-async def _made(group: GroupDatabase) -> set[tuple[str, ...]]:
+async def made(group: GroupDatabase) -> set[tuple[str, ...]]:
     rows = await group.rows(_TABLES, group.schema)
     return {tuple(str(value).replace(group.schema, "evermq") for value in row.values()) for row in rows}
 
@@ -168,7 +146,7 @@ async def test_tables_that_were_migrated_are_as_those_that_are_made_new(
     assert await upgrade(session, old.schema) == (old.version, THIS)
     assert await upgrade(session, old.schema) == (THIS, THIS)
     await session.close()
-    assert await _made(old) == await _made(group)
+    assert await made(old) == await made(group)
 
 
 async def test_every_migration_is_made_once_and_in_order(group: GroupDatabase, session: asyncpg.Connection) -> None:
@@ -180,25 +158,25 @@ async def test_every_migration_is_made_once_and_in_order(group: GroupDatabase, s
 
 
 async def test_an_upgrade_that_fails_changes_nothing(group: GroupDatabase, session: asyncpg.Connection) -> None:
-    before = await _made(group)
+    before = await made(group)
     with pytest.raises(Exception, match="nonsense"):
         await upgrade(session, group.schema, replace(NEXT, functions="nonsense"))
-    assert await _made(group) == before
+    assert await made(group) == before
 
 
 async def test_it_waits_for_no_call_for_long_and_is_made_again(
-    old: ReleasedGroup, monkeypatch: pytest.MonkeyPatch
+    group: GroupDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The calls of all members wait behind it meanwhile."""
-    session, rival = await old.session(), await old.session()
+    session, rival = await group.session(), await group.session()
     await rival.execute("BEGIN; SELECT * FROM member")
     monkeypatch.setattr("broker.sharing.database.schema._UPGRADE_SETTINGS", "SET LOCAL lock_timeout = '10ms'")
     with pytest.raises(UnsuitableError, match="others hold them"):
-        await upgrade(session, old.schema)
-    done = asyncio.ensure_future(upgrade(session, old.schema))
+        await upgrade(session, group.schema, NEXT)
+    done = asyncio.ensure_future(upgrade(session, group.schema, NEXT))
     await asyncio.sleep(0)
     await rival.execute("ROLLBACK")
-    assert await done == (old.version, THIS)
+    assert await done == (THIS, NEXT.version)
     await session.close()
     await rival.close()
 
@@ -207,50 +185,50 @@ async def test_it_waits_for_no_call_for_long_and_is_made_again(
 
 
 @pytest.fixture
-def user(old: ReleasedGroup) -> Iterator[str]:
+def user(group: GroupDatabase) -> Iterator[str]:
     """Of the database, who may use the tables of the group, and does not own them."""
-    name = f"user_{old.name.lower()}"
-    old.server.sql(f"CREATE ROLE {name} LOGIN")
+    name = f"user_{group.name.lower()}"
+    group.server.sql(f"CREATE ROLE {name} LOGIN")
     grants = [
-        f"GRANT USAGE ON SCHEMA {old.schema} TO {name}",
-        f"GRANT ALL ON ALL TABLES IN SCHEMA {old.schema} TO {name}",
-        f"GRANT ALL ON ALL SEQUENCES IN SCHEMA {old.schema} TO {name}",
+        f"GRANT USAGE ON SCHEMA {group.schema} TO {name}",
+        f"GRANT ALL ON ALL TABLES IN SCHEMA {group.schema} TO {name}",
+        f"GRANT ALL ON ALL SEQUENCES IN SCHEMA {group.schema} TO {name}",
     ]
-    psql = old.server.psql(old.schema)
+    psql = group.server.psql(group.schema)
     for grant in grants:
         psql.rows(grant)
     yield name
     psql.rows(f"DROP OWNED BY {name}")
     psql.close()
-    old.server.sql(f"DROP ROLE {name}")
+    group.server.sql(f"DROP ROLE {name}")
 
 
 async def test_a_member_that_does_not_own_them_is_refused_until_their_owner_has_upgraded(
-    old: ReleasedGroup, user: str, monkeypatch: pytest.MonkeyPatch
+    group: GroupDatabase, user: str
 ) -> None:
-    dsn, old.dsn = old.dsn, old.server.dsn(user)
-    with pytest.raises(GroupError, match=f"{user} does not own it.*evermq group upgrade --dsn.*owner, evermq"):
-        async with manager_of(old):
+    group.dsn = group.server.dsn(user)
+    with (
+        of_release(NEXT),
+        pytest.raises(GroupError, match=f"{user} does not own it.*evermq group upgrade --dsn.*owner, evermq"),
+    ):
+        async with manager_of(group):
             pass
-    assert await old.value("SELECT count(*) FROM properties") == 1  # and nothing is changed
-    monkeypatch.setenv("EVERMQ_QUEUE_SHARING_GROUP_NAME", old.name)
-    monkeypatch.setenv("EVERMQ_QUEUE_SHARING_GROUP_DSN", old.dsn)
-    said = group_command(f"upgrade --dsn {dsn}")
-    assert (said.code, said.error) == (0, "")
-    assert said.out.splitlines()[0] == (
-        f"the SQL of the group in schema {old.schema} had version {old.version}, and has {THIS}"
-    )
-    async with manager_of(old):
-        assert await old.value("SELECT version FROM member WHERE name = 'QM1'") == THIS
-
-
-async def test_what_a_superuser_makes_belongs_to_the_owner_of_the_tables(old: ReleasedGroup) -> None:
-    session = await old.session(JUDGE)
-    await upgrade(session, old.schema, NEXT)
+    assert await group.value("SELECT value FROM properties WHERE name = 'sql'") == str(THIS)  # and nothing is changed
+    session = await group.session()
+    assert await upgrade(session, group.schema, NEXT) == (THIS, NEXT.version)
     await session.close()
-    assert await old.rows(
+    with of_release(NEXT):
+        async with manager_of(group):
+            assert await group.value("SELECT version FROM member WHERE name = 'QM1'") == NEXT.version
+
+
+async def test_what_a_superuser_makes_belongs_to_the_owner_of_the_tables(group: GroupDatabase) -> None:
+    session = await group.session(JUDGE)
+    await upgrade(session, group.schema, NEXT)
+    await session.close()
+    assert await group.rows(
         "SELECT DISTINCT pg_get_userbyid(proowner) AS owner FROM pg_proc WHERE pronamespace = $1::text::regnamespace",
-        old.schema,
+        group.schema,
     ) == [{"owner": "evermq"}]
 
 
@@ -284,7 +262,7 @@ async def test_a_retired_function_stays_until_no_older_member_is_left(
         async with Members(group):
             pass  # there is QM1, of the next release
     await session.execute(without.functions)
-    await session.execute("UPDATE properties SET value = '1' WHERE name = 'version'")
+    await session.execute("UPDATE properties SET value = $1 WHERE name = 'version'", str(OLDEST))
     await session.execute("INSERT INTO member (name, instance, version) VALUES ('OLD', gen_random_uuid(), $1)", THIS)
     await ensure(session, group.schema, later)
     assert await group.value(is_there)  # it may come back
@@ -329,17 +307,6 @@ async def test_the_statements_of_older_members_mean_what_they_did(old: ReleasedG
 async def _shape(session: asyncpg.Connection, statement: str) -> tuple[object, ...]:
     prepared = await session.prepare(statement)
     return statement, prepared.get_parameters(), [(each.name, each.type) for each in prepared.get_attributes()]
-
-
-async def test_an_older_member_joins_what_a_newer_one_has_upgraded(old: ReleasedGroup) -> None:
-    """As its release does: it reads the version, and begins a life."""
-    session = await old.session()
-    await upgrade(session, old.schema)
-    assert await session.fetchval("SELECT value FROM properties WHERE name = 'version'") == str(old.version)
-    joined = "SELECT my_epoch FROM join_group('QM9', gen_random_uuid(), 'somewhere', 10, 0)"
-    assert await session.fetchval(joined) == 1
-    await session.close()
-    assert await old.value("SELECT version FROM member WHERE name = 'QM9'") == old.version
 
 
 # Three members
@@ -400,12 +367,10 @@ async def _all(each: Iterator[bool]) -> bool:
     return all(each)
 
 
-async def test_a_rolling_upgrade_of_three_members_under_load_loses_nothing(old: ReleasedGroup, eager: None) -> None:
+async def test_a_rolling_upgrade_of_three_members_under_load_loses_nothing(group: GroupDatabase, eager: None) -> None:
     """Members of both releases are in the group, and one of the older joins again after a cut."""
-    older = sql_of(old.version)
     async with AsyncExitStack() as stack:
-        with of_release(older):
-            members = await stack.enter_async_context(Members(old, 3))
+        members = await stack.enter_async_context(Members(group, 3))
         await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)")
         await members.mqsc("ALTER QMGR CFCONLOS(TOLERATE)", "QM3")
         load = Load(members)
@@ -415,9 +380,10 @@ async def test_a_rolling_upgrade_of_three_members_under_load_loses_nothing(old: 
             await load.goes_on()
             for name in ("QM1", "QM2", "QM3"):
                 await members.stop(name)
-                await members.start(name)
-                assert await _versions(old) == {
-                    each: THIS if each <= name else older.version for each in ("QM1", "QM2", "QM3")
+                with of_release(NEXT):
+                    await members.start(name)
+                assert await _versions(group) == {
+                    each: NEXT.version if each <= name else THIS for each in ("QM1", "QM2", "QM3")
                 }
                 await load.goes_on()
                 if name == "QM1":

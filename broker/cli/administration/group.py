@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from broker.sharing.members.administration import Administration
+    from broker.sharing.versions.progress import UpgradePlan
 
 _RECOVER_SECONDS: Final = 60.0
 
@@ -68,19 +70,71 @@ def init_group(dsn: str | None, password_file: str | None, file: str | None) -> 
 @group.command("upgrade")
 @_dsn
 @_dsn_password_file
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--undo", is_flag=True, help="Take an upgrade back that has not come to its last step.")
 @_config
-def upgrade_group(dsn: str | None, password_file: str | None, file: str | None) -> None:
+def upgrade_group(dsn: str | None, password_file: str | None, file: str | None, *, yes: bool, undo: bool) -> None:
     """Bring the tables and functions of the group to the version of this EverMQ.
 
-    A member does that too when it joins, if its user of the database owns them. Members of older releases go on. The
-    password of --dsn is in --dsn-password-file, in PGPASSWORD or in ~/.pgpass.
+    A member does that too when it joins, if its user of the database owns them, and members of older releases go on;
+    unless the tables were made anew since, as in version 3. Then all members must have ended. The command says what it
+    is about to do, and asks; it copies the messages, says how far it is, compares, and asks again before the last step.
+    One that was broken off goes on when it is given again. The password of --dsn is in --dsn-password-file, in
+    PGPASSWORD or in ~/.pgpass.
     """
-    done = _ask(file, lambda administration: administration.upgrade(), owner=_owner(dsn, password_file))
+    owner = _owner(dsn, password_file)
+    if undo:
+        schema, version = _ask(file, lambda administration: administration.undo_upgrade(), owner=owner)
+        say(f"the upgrade is taken back: the SQL of the group in schema {schema} has version {version}")
+        return
+    plan = _ask(file, lambda administration: administration.plan_upgrade(), owner=owner)
+    if plan is not None:
+        _upgrade_stopped(plan, partial(_ask, file, owner=owner), yes=yes)
+        return
+    done = _ask(file, lambda administration: administration.upgrade(), owner=owner)
     before, after = done["before"], done["after"]
     reported = f"has version {after}" if before == after else f"had version {before}, and has {after}"
     say(f"the SQL of the group in schema {done['schema']} {reported}")
     for name, version in done["older"].items():
         say(f"{name} joined last with version {version}")
+
+
+def _upgrade_stopped(plan: UpgradePlan, ask: Callable[..., Any], *, yes: bool) -> None:
+    """Upgrade a group whose members have all ended."""
+    say(f"the tables of the group in schema {plan.schema} have version {plan.before}; those of {plan.after} are others")
+    say(
+        f"to be copied: {plan.messages} messages and {plan.units} units of work, {_size(plan.bytes)} on the disk, "
+        "where they need as much once more meanwhile"
+    )
+    if plan.copied is not None:
+        say(f"an upgrade has been broken off that had copied {plan.copied} of these messages: it goes on")
+    say(f"that takes about {plan.minutes} minute{'s' if plan.minutes > 1 else ''}, in which no member can join")
+    if not yes:
+        click.confirm("Do it?", abort=True)
+    ask(lambda administration: administration.copy_upgraded(_CopyReport()))
+    say("all is copied, and compared with what it was copied from")
+    if not yes:
+        say("behind the last step there is no way back to the older release; before it there is: --undo")
+        click.confirm("Take the last step?", abort=True)
+    ask(lambda administration: administration.end_upgrade())
+    say(f"the SQL of the group in schema {plan.schema} had version {plan.before}, and has {plan.after}")
+
+
+class _CopyReport:
+    """Tells of messages that are copied, once for each twentieth of them."""
+
+    def __init__(self) -> None:
+        self._told = 0
+
+    def __call__(self, copied: int, messages: int) -> None:
+        twentieths = 20 * copied // max(1, messages)
+        if twentieths > self._told:
+            self._told = twentieths
+            say(f"copied {copied} of {messages} messages, {5 * twentieths} %")
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
 
 
 @group.command("members")

@@ -20,6 +20,11 @@ VERSION: Final = 3
 One higher in the first release that changes any of them.
 """
 
+REBUILT: Final = 3
+"""The version whose tables were made anew: a group with older ones is upgraded while no member runs
+(`broker.sharing.versions`). `sql/tables` has its tables, and the migrations behind it.
+"""
+
 OLDEST: Final = 3
 """The oldest version whose members may join beside those of this release."""
 
@@ -91,11 +96,15 @@ class WrongVersionError(UnsuitableError):
 class NoTablesError(UnsuitableError):
     """The group has no tables yet."""
 
+    def __init__(self, schema: str) -> None:
+        super().__init__(f"there are no tables of the group in {schema}: evermq group init")
+
 
 @dataclass(frozen=True, slots=True)
 class SqlSet:
-    """The SQL of one release. `tables[n]` is the migration to version n + 1. `retired` goes when no member before
-    version `oldest` is left, which may not join from then on.
+    """The SQL of one release. `tables[0]` makes the tables of version `rebuilt`, and `tables[n]` is the migration to
+    version `rebuilt` + n. `retired` goes when no member before version `oldest` is left, which may not join from then
+    on.
     """
 
     version: int
@@ -103,13 +112,15 @@ class SqlSet:
     tables: tuple[str, ...]
     functions: str
     retired: tuple[str, ...] = ()
+    rebuilt: int = 1
 
 
 @cache
 def released() -> SqlSet:
     """The SQL of this release."""
-    tables = tuple(_text("tables", str(number)) for number in range(1, VERSION + 1))
-    return SqlSet(VERSION, OLDEST, tables, "\n".join(_text("functions", room) for room in ROOMS), RETIRED)
+    tables = tuple(_text("tables", str(number)) for number in range(REBUILT, VERSION + 1))
+    functions = "\n".join(_text("functions", room) for room in ROOMS)
+    return SqlSet(VERSION, OLDEST, tables, functions, RETIRED, REBUILT)
 
 
 def _text(folder: str, name: str) -> str:
@@ -164,7 +175,7 @@ async def ensure(session: asyncpg.Connection, schema: str, sql: SqlSet | None = 
     Members that come at the same time wait for one another. `sql` is that of this release.
 
     `schema` is made from a checked name (`QueueSharingGroup.schema`). Raises UnsuitableError; WrongVersionError where
-    the group takes members of newer releases only.
+    the group takes members of newer releases only, or its tables can only be upgraded while no member runs.
     """
     await _repeat(_Upgrade(session, schema, sql or released()))
 
@@ -209,55 +220,30 @@ class _Upgrade:
             await session.execute("SELECT pg_advisory_xact_lock(hashtext($1))", schema)
             if await session.fetchval("SELECT to_regclass($1)", f"{schema}.properties") is None:
                 if self._by_hand:
-                    raise NoTablesError(f"there are no tables of the group in {schema}: evermq group init")
-                await self._begin()
+                    raise NoTablesError(schema)
+                await make_all(session, schema, self._sql)
                 return 0, self._sql.version
             await session.execute(f"SET LOCAL search_path TO {schema}")
             known = dict(await session.fetch("SELECT name, value FROM properties WHERE name IN ('version', 'sql')"))
             oldest = int(known["version"])  # as the first release reads it, which wants this to be 1
             found = int(known.get("sql", 1))
+            await check_rebuilt(session, schema, self._sql)
             if self._sql.version < oldest:
                 raise WrongVersionError(
                     f"the SQL in {schema} is of version {found}, and takes members from version {oldest} on; this "
                     f"EverMQ has version {self._sql.version}: install a newer one"
                 )
             if found < self._sql.version:
-                await self._become_owner(found)
+                await become_owner(session, schema, found, self._sql.version)
+                await session.execute(_UPGRADE_SETTINGS)
                 await self._replace(found)
             if oldest < self._sql.oldest:
                 await self._retire()
             return found, max(found, self._sql.version)
 
-    async def _begin(self) -> None:
-        session, sql = self._session, self._sql
-        if await session.fetchval("SELECT to_regnamespace($1)", self.schema) is None:
-            await session.execute(f"CREATE SCHEMA {self.schema}")
-        await session.execute(f"SET LOCAL search_path TO {self.schema}")
-        for migration in filter(None, sql.tables):
-            await session.execute(migration)
-        await session.execute(sql.functions)
-        properties = [("version", str(sql.oldest)), ("sql", str(sql.version))]
-        await session.executemany("INSERT INTO properties VALUES ($1, $2)", properties)
-        await session.execute("INSERT INTO alive DEFAULT VALUES")
-
-    async def _become_owner(self, found: int) -> None:
-        """Give what is made from now on to the owner of the tables. Raises UnsuitableError for others."""
-        owner, owns, user, same = await self._session.fetchrow(
-            "SELECT pg_get_userbyid(relowner), pg_has_role(relowner, 'USAGE'), current_user, "
-            "pg_get_userbyid(relowner) = current_user FROM pg_class WHERE oid = 'properties'::regclass"
-        )
-        if not owns:
-            raise UnsuitableError(
-                f"the SQL in {self.schema} is of version {found}, this EverMQ needs {self._sql.version}, and "
-                f"{user} does not own it: run `evermq group upgrade --dsn DSN` with a DSN of its owner, {owner}"
-            )
-        await self._session.execute(_UPGRADE_SETTINGS)
-        if not same:
-            await self._session.execute(f"SET LOCAL ROLE {_quoted(owner)}")
-
     async def _replace(self, found: int) -> None:
         session, sql = self._session, self._sql
-        for migration in sql.tables[found:]:
+        for migration in sql.tables[found - sql.rebuilt + 1 :]:
             await session.execute(migration)
         await session.execute(sql.functions)
         await session.execute(_SAME_RIGHTS)
@@ -283,6 +269,61 @@ class _Upgrade:
         for signature in sql.retired:
             await session.execute(f"DROP FUNCTION IF EXISTS {signature}")
         await session.execute("UPDATE properties SET value = $1 WHERE name = 'version'", str(sql.oldest))
+
+
+async def check_rebuilt(session: asyncpg.Connection, schema: str, sql: SqlSet) -> None:
+    """Raise WrongVersionError for the tables of a group that are older than those that were made anew."""
+    known = dict(await session.fetch(f"SELECT name, value FROM {schema}.properties"))
+    found = int(known.get("sql", 1))
+    if found >= sql.rebuilt:
+        return
+    owner = await session.fetchval(
+        "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = $1::text::regclass", f"{schema}.properties"
+    )
+    command = f"run `evermq group upgrade --dsn DSN` with a DSN of their owner, {owner}"
+    if "upgrade" in known:
+        raise WrongVersionError(
+            f"an upgrade of {schema} is under way: {command} to end it, or with --undo to take it back"
+        )
+    raise WrongVersionError(
+        f"the tables in {schema} are of version {found}, those of this EverMQ of version {sql.version}: end all "
+        f"members, and {command}"
+    )
+
+
+async def make_all(session: asyncpg.Connection, schema: str, sql: SqlSet) -> None:
+    """Make the tables and functions of a group, in a schema that is made unless it is there. The transaction sees them
+    from then on.
+    """
+    if await session.fetchval("SELECT to_regnamespace($1)", schema) is None:
+        await session.execute(f"CREATE SCHEMA {schema}")
+    await session.execute(f"SET LOCAL search_path TO {schema}")
+    for migration in filter(None, sql.tables):
+        await session.execute(migration)
+    await session.execute(sql.functions)
+    properties = [("version", str(sql.oldest)), ("sql", str(sql.version))]
+    await session.executemany("INSERT INTO properties VALUES ($1, $2)", properties)
+    await session.execute("INSERT INTO alive DEFAULT VALUES")
+
+
+async def become_owner(
+    session: asyncpg.Connection, schema: str, found: int, wanted: int, how: str = "SET LOCAL ROLE"
+) -> None:
+    """Give what is made from now on to the owner of the tables, which are of version `found`. Raises UnsuitableError
+    for others.
+    """
+    owner, owns, user, same = await session.fetchrow(
+        "SELECT pg_get_userbyid(relowner), pg_has_role(relowner, 'USAGE'), current_user, "
+        "pg_get_userbyid(relowner) = current_user FROM pg_class WHERE oid = $1::text::regclass",
+        f"{schema}.properties",
+    )
+    if not owns:
+        raise UnsuitableError(
+            f"the SQL in {schema} is of version {found}, this EverMQ needs {wanted}, and {user} does not own it: run "
+            f"`evermq group upgrade --dsn DSN` with a DSN of its owner, {owner}"
+        )
+    if not same:
+        await session.execute(f"{how} {_quoted(owner)}")
 
 
 def _quoted(name: str) -> str:

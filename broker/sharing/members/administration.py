@@ -14,14 +14,16 @@ from broker.engine.manager import QueueManager
 from broker.engine.shared_queues import GroupError
 from broker.sharing.database.database import Database
 from broker.sharing.database.errors import LOST
-from broker.sharing.database.schema import UnsuitableError, check_database, ensure, upgrade
+from broker.sharing.database.schema import UnsuitableError, check_database, check_rebuilt, ensure, released, upgrade
 from broker.sharing.members.display_group import ADMINISTRATOR, MEMBERS
+from broker.sharing.versions.stopped_upgrade import StoppedUpgrade
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group import QueueSharingGroup
+    from broker.sharing.versions.progress import UpgradePlan
 
 _QUEUES: Final = """
 SELECT name, depth_of(name) AS depth, (SELECT count(*) FROM handle WHERE handle.queue = queue.name) AS handles
@@ -54,6 +56,42 @@ class Administration:
             except UnsuitableError as error:
                 raise GroupError(str(error)) from error
         return self._group.schema
+
+    async def plan_upgrade(self) -> UpgradePlan | None:
+        """What an upgrade is about to do for which all members must have ended; None where they need not."""
+        async with self._upgrading() as upgrading:
+            return await upgrading.plan()
+
+    async def copy_upgraded(self, report: Callable[[int, int], None]) -> None:
+        """Do all of such an upgrade but its last step, or go on with it. `report` is told after each slice how many
+        messages have been copied, of how many.
+        """
+        async with self._upgrading() as upgrading:
+            await upgrading.copy(report)
+
+    async def end_upgrade(self) -> None:
+        """Take the last step of such an upgrade: the new tables are the group's from then on."""
+        async with self._upgrading() as upgrading:
+            await upgrading.end()
+
+    async def undo_upgrade(self) -> tuple[str, int]:
+        """Take such an upgrade back: the schema, and the version that its tables have as before."""
+        async with self._upgrading() as upgrading:
+            return self._group.schema, await upgrading.undo()
+
+    @asynccontextmanager
+    async def _upgrading(self) -> AsyncIterator[StoppedUpgrade]:
+        async with self._session() as session:
+            try:
+                await check_database(session, ADMINISTRATOR)
+                yield StoppedUpgrade(session, self._group.name, self._group.schema, released())
+            except UnsuitableError as error:
+                raise GroupError(str(error)) from error
+            except (asyncpg.PostgresError, *LOST) as error:
+                raise GroupError(
+                    f"the upgrade of {self._group.name} was broken off: {error}. Nothing is lost: give the command "
+                    "again, and it goes on"
+                ) from error
 
     async def upgrade(self) -> dict[str, Any]:
         """Bring the SQL of the group to the version of this release: where it is, which version it had and has, and
@@ -127,7 +165,12 @@ class Administration:
     async def _fetch(self, session: DatabaseSession, statement: str, *arguments: object) -> list[Any]:
         try:
             return list(await session.fetch(statement, *arguments))
-        except asyncpg.UndefinedTableError as error:
+        except (asyncpg.UndefinedTableError, asyncpg.UndefinedFunctionError, asyncpg.UndefinedColumnError) as error:
+            if await session.fetchval("SELECT to_regclass('properties') IS NOT NULL"):
+                try:
+                    await check_rebuilt(session, self._group.schema, released())
+                except UnsuitableError as older:
+                    raise GroupError(str(older)) from error
             raise GroupError(f"there are no tables of {self._group.name} in the database: evermq group init") from error
 
     @asynccontextmanager

@@ -1,5 +1,5 @@
 """The SQL of groups as releases have made it, kept as it was: `1.sql` makes the tables and functions of version 1, and
-`1.statements` has what its members say to them.
+`1.statements` has what its members say to them; so do others.
 """
 
 from __future__ import annotations
@@ -54,5 +54,7 @@ async def make(session: asyncpg.Connection, schema: str, version: int) -> None:
         await session.execute(f"CREATE SCHEMA {schema}")
         await session.execute(f"SET LOCAL search_path TO {schema}")
         await session.execute(_text(f"{version}.sql"))
-        await session.execute("INSERT INTO properties VALUES ('version', $1)", str(version))
+        await session.execute("INSERT INTO properties VALUES ('version', '1')")
+        if version > 1:
+            await session.execute("INSERT INTO properties VALUES ('sql', $1)", str(version))
         await session.execute("INSERT INTO alive DEFAULT VALUES")
