@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio.to_thread
 import asyncpg
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from broker.sharing.database.database import GroupAddress
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +29,25 @@ _UNREADABLE: Final = (
     "the dsn cannot be read: characters of a user or a password that have a meaning in URLs are written as %40 and so "
     "on; better have the password in dsn_password_file"
 )
+
+
+class GroupAddress(Protocol):
+    """Where the database of a group is, and how long a lease lasts there (`QueueSharingGroup`)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dsn(self) -> str: ...
+
+    @property
+    def schema(self) -> str: ...
+
+    @property
+    def lease(self) -> float: ...
+
+    @property
+    def dsn_password_file(self) -> Path | None: ...
 
 
 class Connector:

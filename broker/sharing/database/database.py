@@ -14,14 +14,14 @@ from __future__ import annotations
 import logging
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 import asyncpg
 
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.sharing.database.connecting import Connector
+from broker.sharing.database.connecting import Connector, GroupAddress
 from broker.sharing.database.errors import AGAIN, FENCED, LOST, OutcomeUnknownError, mq_error_of, sqlstate_of
 from broker.sharing.database.flushes import Flushes
 from broker.sharing.database.schema import released
@@ -31,7 +31,6 @@ from broker.sharing.members.lease_times import LeaseTimes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-    from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
@@ -65,25 +64,6 @@ class _MaybeMadeError(Exception):
 
 class _NotMadeError(Exception):
     """The transaction was not made, for no fault of its own."""
-
-
-class GroupAddress(Protocol):
-    """Where the database of a group is, and how long a lease lasts there (`QueueSharingGroup`)."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def dsn(self) -> str: ...
-
-    @property
-    def schema(self) -> str: ...
-
-    @property
-    def lease(self) -> float: ...
-
-    @property
-    def dsn_password_file(self) -> Path | None: ...
 
 
 class Database:
