@@ -135,7 +135,8 @@ class Membership:
             await self._join_patiently()
         except (MQError, OutcomeUnknownError, asyncpg.PostgresError, TimeoutError, *LOST) as error:
             self._database.shut(NOT_JOINED)
-            if isinstance(error, _MISTAKEN) or not self.tolerates:
+            refused = isinstance(error, MQError) and error.reason == MQRC.CF_STRUC_AUTH_FAILED
+            if refused or isinstance(error, _MISTAKEN) or not self.tolerates:
                 raise GroupError(self._reported(f"cannot be joined: {words(error)}")) from error
             self._not_joined(error)
 
