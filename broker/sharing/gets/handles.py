@@ -148,8 +148,7 @@ class Handles:
         since the queue has another definition or is in somebody's use now, must be opened again (2041).
         """
         for handle in list(self._rows):
-            del self._rows[handle]
-            if handle.changed:
+            if self._rows.pop(handle, None) is None or handle.changed:  # closed meanwhile, or to be opened again
                 continue
             try:
                 await self.enter(handle)
