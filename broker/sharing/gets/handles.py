@@ -152,8 +152,8 @@ class Handles:
                 continue
             try:
                 await self.enter(handle)
-            except MQError as error:
-                if error.reason == MQRC.CF_NOT_AVAILABLE:
+            except (MQError, OutcomeUnknownError) as error:
+                if isinstance(error, OutcomeUnknownError) or error.reason == MQRC.CF_NOT_AVAILABLE:
                     self._rows[handle] = uuid4()  # a row that is not there: it is tried again with the next life
                     raise
                 handle.changed = True
