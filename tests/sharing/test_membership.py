@@ -18,6 +18,7 @@ from broker.client import connect
 from broker.clock import boottime
 from broker.engine.shared_queues import GroupError
 from broker.mqi import MQGMO, MQOO, MQPMO, MQRC, MessageDescriptor
+from broker.sharing.database.errors import OutcomeUnknownError
 from broker.sharing.members.lease import MemberLease
 from broker.sharing.members.lease_times import LeaseTimes
 from broker.storage.memory import MemoryStore
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
+    from broker.core.queues.handles import Handle
     from broker.sharing.database.database import Database
     from broker.sharing.database.sessions import DatabaseSession
     from tests.sharing.database import GroupDatabase
@@ -437,6 +439,54 @@ async def test_a_member_whose_epoch_was_taken_learns_it_at_its_next_call(group: 
         await until(lambda: _joined(members, "QM1"))
         await queue.put(b"of another life")
         assert (await queue.get()).data == b"of another life"
+
+
+async def test_a_handle_that_is_closed_while_others_are_made_known_in_the_next_life_is_left_out(
+    group: GroupDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Members(group) as members:
+        await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)\nALTER QMGR CFCONLOS(TOLERATE)")
+        queues = [await (await members.connect("QM1")).open("Q", ALL) for _ in range(2)]
+        handles, manager = members.member("QM1").handles, members["QM1"]
+        entered = handles.enter
+
+        async def enter(handle: Handle) -> None:
+            monkeypatch.setattr(handles, "enter", entered)
+            await entered(handle)
+            others = [each for each in handles._rows if each.name == "Q" and each is not handle]
+            (leaves,) = (each for each in manager.conversations if each.hconn is others[-1].hconn)
+            leaves.break_(at_once=True)
+
+        monkeypatch.setattr(handles, "enter", enter)
+        await group.rows("UPDATE member SET epoch = epoch + 1, state = 'INACTIVE' WHERE name = 'QM1'")
+        with fails(MQRC.CF_NOT_AVAILABLE):
+            await queues[0].put(b"late")
+        await until(lambda: _joined(members, "QM1"))
+        reasons = [await reason_of(queue.put(b"of another life")) for queue in queues]
+        assert sorted(reasons) == [MQRC.NONE, MQRC.CONNECTION_BROKEN]
+
+
+async def test_a_handle_of_which_nobody_knows_whether_it_was_made_known_is_so_in_the_life_after(
+    group: GroupDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Members(group) as members:
+        await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)\nALTER QMGR CFCONLOS(TOLERATE)")
+        queue = await (await members.connect("QM1")).open("Q", ALL)
+        handles = members.member("QM1").handles
+        entered = handles.enter
+
+        async def enter(handle: Handle) -> None:
+            if handle.name == "Q":
+                monkeypatch.setattr(handles, "enter", entered)
+                raise OutcomeUnknownError("the database cannot be reached")
+            await entered(handle)
+
+        monkeypatch.setattr(handles, "enter", enter)
+        await group.rows("UPDATE member SET epoch = epoch + 1, state = 'INACTIVE' WHERE name = 'QM1'")
+        with fails(MQRC.CF_NOT_AVAILABLE):
+            await queue.put(b"late")
+        await until(lambda: _joined(members, "QM1"))
+        assert await group.value("SELECT count(*) FROM handle WHERE queue = 'Q'") == 1
 
 
 # Processes

@@ -291,10 +291,8 @@ class Database:
         lane.drop()
         until = anyio.current_time() + SETTLE_SECONDS
         while True:
-            if self.epoch != life:  # and with it all that is known of its transactions
-                raise OutcomeUnknownError(_OVER)
-            if lane.why_shut:  # nobody will ever say: this life is over, or the member leaves
-                raise OutcomeUnknownError(lane.why_shut, transaction, result)
+            if self.epoch != life or lane.why_shut:  # and with it goes all that is known of its transactions
+                raise OutcomeUnknownError(lane.why_shut or _OVER)
             try:
                 await lane.renew()
                 made = await lane.session.fetchval(SETTLE, *transaction)

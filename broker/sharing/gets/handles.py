@@ -148,13 +148,12 @@ class Handles:
         since the queue has another definition or is in somebody's use now, must be opened again (2041).
         """
         for handle in list(self._rows):
-            del self._rows[handle]
-            if handle.changed:
+            if self._rows.pop(handle, None) is None or handle.changed:  # closed meanwhile, or to be opened again
                 continue
             try:
                 await self.enter(handle)
-            except MQError as error:
-                if error.reason == MQRC.CF_NOT_AVAILABLE:
+            except (MQError, OutcomeUnknownError) as error:
+                if isinstance(error, OutcomeUnknownError) or error.reason == MQRC.CF_NOT_AVAILABLE:
                     self._rows[handle] = uuid4()  # a row that is not there: it is tried again with the next life
                     raise
                 handle.changed = True

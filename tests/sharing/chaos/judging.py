@@ -21,6 +21,9 @@ _SETTLE_SECONDS: Final = 30.0
 async def judge(group: GroupDatabase, members: list[Member], ledger: Ledger) -> list[str]:
     """Return what is wrong. All members serve, and no program is connected. In the end all members have ended."""
     wrong = await _settled(group)
+    if wrong:
+        for member in members:
+            await member.tell_tasks()
     marked = {member.name: await marks(member.address) for member in members}
     there: dict[str, list[Key]] = {}
     inboxes = {

@@ -22,6 +22,7 @@ ROOT: Final = Path(__file__).parents[3]
 
 _START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 60.0
+_TELL_SECONDS: Final = 1.0
 
 
 class StartError(Exception):
@@ -80,8 +81,7 @@ class Member:
             async with asyncio.timeout(seconds):
                 line = await self.process.stdout.readline()
         except TimeoutError:
-            self._send(signal.SIGUSR1)
-            await asyncio.sleep(1.0)
+            await self.tell_tasks()
             await self.kill()
             raise SlowStartError(f"{self.name} did not start in {seconds:g} s: {self.log()[-8000:]}") from None
         if not line:
@@ -91,6 +91,11 @@ class Member:
     def log(self) -> str:
         """Return what it has written on its standard error, in all its lives."""
         return (self.data.parent / f"{self.name}.log").read_text("utf-8", "replace")
+
+    async def tell_tasks(self) -> None:
+        """Let it write into its log what each of its tasks waits for."""
+        self._send(signal.SIGUSR1)
+        await asyncio.sleep(_TELL_SECONDS)
 
     async def kill(self) -> None:
         """End it at once."""

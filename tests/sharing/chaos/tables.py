@@ -21,7 +21,8 @@ _SHOWN: Final = 5  # of a kind
 # What must hold
 
 BREACHES: Final = {
-    "breaches": LEAKS["breaches"],
+    # depths are wrong from a crash until somebody has counted
+    "breaches": "SELECT * FROM breach WHERE what NOT LIKE 'depth is %'",
     "units of work of no life": (
         "SELECT id, member, epoch FROM unit_of_work AS u WHERE state = 'ACTIVE'"
         " AND NOT EXISTS (SELECT FROM member AS m WHERE m.name = u.member AND u.epoch <= m.epoch)"
@@ -34,7 +35,6 @@ BREACHES: Final = {
         "SELECT queue, place, kind, unit, h.member, h.epoch FROM held AS h"
         " JOIN member AS life ON life.name = h.member WHERE life.state = 'INACTIVE'"
     ),
-    "messages in two places": "SELECT place FROM all_messages GROUP BY place HAVING count(*) > 1",
     "keys in no unit of work": (
         "SELECT queue, key, unit FROM put_key AS k WHERE unit IS NOT NULL"
         " AND NOT EXISTS (SELECT FROM unit_of_work AS u WHERE u.id = k.unit AND u.state = 'ACTIVE')"
@@ -48,16 +48,16 @@ _MEMBER: Final = (
 )
 _UNIT: Final = "INSERT INTO unit_of_work (id, member, epoch) VALUES (gen_random_uuid(), 'QM1', 2)"
 _HELD: Final = (
-    "INSERT INTO held (queue, place, persistent, state, kind, member, epoch, unit, msg_id, descriptor, length, body,"
-    " put_by) VALUES ('Q', 1, {}, 1, 2, 'QM1', 2, gen_random_uuid(), '', '', 0, '', 'QM1')"
+    "INSERT INTO queue (name) VALUES ('Q') ON CONFLICT DO NOTHING;"
+    " INSERT INTO held (queue, place, persistent, state, kind, unit, member, epoch, msg_id, descriptor, length,"
+    " body, put_by) VALUES ('Q', 1, true, 1, {}, gen_random_uuid(), 'QM1', 2, '', '', 0, '', 'QM1')"
 )
 
 BROKEN: Final = {
-    "breaches": _HELD.format(True),
+    "breaches": _HELD.format(2),
     "units of work of no life": _UNIT,
     "units of work after a recovery": f"{_MEMBER.format('INACTIVE')}; {_UNIT}",
-    "messages held after a recovery": _MEMBER.format("INACTIVE") + "; " + _HELD.format(True),
-    "messages in two places": "; ".join(_HELD.format(persistent) for persistent in (True, False)),
+    "messages held after a recovery": f"{_MEMBER.format('INACTIVE')}; {_HELD.format(3)}",
     "keys in no unit of work": (
         "INSERT INTO put_key (queue, key, unit, place, msg_id, digest) VALUES ('Q', '', gen_random_uuid(), 1, '', '')"
     ),
@@ -73,20 +73,21 @@ _OF_AGENTS: Final = {
 AT_REST: Final = {
     **{
         kind: f"{LEAKS[kind]}{_OF_AGENTS.get(kind, '')}"
-        for kind in (
-            "units of work", "handles", "connection tags", "messages not at rest", "keys in units of work",
-        )
+        for kind in ("units of work", "handles", "connection tags", "messages not at rest", "keys in units of work")
     },
     "prepared units": "SELECT id, sink, batch FROM prepared_unit",
-    "on their way": "SELECT count(*) FROM all_messages WHERE queue = 'SYSTEM.QSG.TRANSMIT.QUEUE' HAVING count(*) > 0",
+    "on their way": (
+        "SELECT count(*) FROM all_messages WHERE queue = 'SYSTEM.QSG.TRANSMIT.QUEUE' HAVING count(*) > 0"
+    ),
     **BREACHES,
+    "breaches": "SELECT * FROM breach",
 }  # fmt: skip
 
 # What the database shows
 
 _MESSAGES: Final = (
-    "SELECT queue, convert_from(body, 'UTF8') FROM {}.all_messages "
-    f"WHERE queue IN {SHARED_QUEUES} ORDER BY queue, place"
+    "SELECT queue, convert_from(body, 'UTF8') FROM {}.all_messages"
+    f" WHERE queue IN {SHARED_QUEUES} ORDER BY queue, place"
 )
 
 _NOTE: Final = """
