@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from broker.engine.health import GroupMembership
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
     from uuid import UUID
@@ -40,14 +38,8 @@ if TYPE_CHECKING:
     from broker.engine.tags import TagUse
     from broker.interface.answers import Opened
     from broker.interface.claims.claims import (
-        BrowseSelection,
-        ConsumerState,
-        Cut,
-        Publication,
-        QueueRange,
-        Registration,
-        Staged,
-    )
+        BrowseSelection, ConsumerState, Cut, Publication, QueueRange, Registration, Staged,
+    )  # fmt: skip
     from broker.interface.port import Call
     from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply
@@ -316,8 +308,16 @@ class SharedCommands(Protocol):
         """Carry out a command for the group, or for members of it, who judge its `user` if it has one; the replies."""
 
 
-class SharedQueues(GroupMembership, Protocol):
+class SharedQueues(Protocol):
     """A queue manager as a member of its group: its life there, the work that it does, and its parts."""
+
+    @property
+    def in_group(self) -> bool:
+        """True while a life of the member in the group goes on: else what is shared cannot be used now."""
+
+    @property
+    def waits_for(self) -> str:
+        """What keeps it from the group, in words; "" while it is there."""
 
     async def start(self) -> None:
         """Join the group: after the core is loaded, before any connection. Ends what the last life of this member left
