@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from broker.engine.health import GroupMembership
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
     from uuid import UUID
@@ -103,9 +101,8 @@ class SharedPuts(Protocol):
         """A put that reaches a shared queue. Later puts of the connection to shared queues gather behind it."""
 
     def send(self, make: Callable[[], tuple[Unit, Rows]], then: Callable[[Unit, Rows], None]) -> None:
-        """Put messages of the queue manager's own: `make` puts them in the core, perhaps more than once, and freezes
-        the unit. What of it is on shared queues is written, and withdrawn where that cannot be; the rest is left to
-        `then`.
+        """Put messages of the queue manager's own: `make` puts them in the core, maybe more than once, and freezes the
+        unit. What is on shared queues is written, or withdrawn where that cannot be; the rest is left to `then`.
         """
 
 
@@ -142,8 +139,8 @@ class SharedUnits(Protocol):
         """Commit and settle a unit; then tell the outcome. `rows` are those of its branch, where it is frozen."""
 
     def back_out(self, call_order: CallOrder, unit: Unit, then: Done) -> None:
-        """Back a unit out that is not frozen yet: calls of its connection may still be at the database. Its private
-        branch goes with it. Settle it; then tell the outcome.
+        """Back out and settle a unit that is not frozen, with its private branch; then tell the outcome. Calls of its
+        connection may still be at the database.
         """
 
     def give_up(self, call_order: CallOrder, unit: Unit, then: Done) -> None:
@@ -167,9 +164,7 @@ class SharedTriggering(Protocol):
     """Trigger events of shared queues."""
 
     def judge(self, queues: Sequence[MessageQueue]) -> None:
-        """Something has changed on which trigger conditions of these queues rest: find out in this order whether they
-        trigger now.
-        """
+        """Find out in this order if these queues trigger now: something has changed that their conditions rest on."""
 
     def given_back(self, starts: Mapping[MessageQueue, int]) -> None:
         """So many starts of these queues were taken, and are pending again where there are messages for them."""
@@ -282,9 +277,7 @@ class SharedDeliveries(Protocol):
     """Deliveries of shared queues, and of others whose handlers have used shared queues (`DeliveryService`)."""
 
     def hand_out(self, service: Service) -> None:
-        """Take messages for those who wait for deliveries of a shared queue, and give them to
-        `DeliveryService.hand_over`.
-        """
+        """Take messages for waiting takers of a shared queue, and give them to `DeliveryService.hand_over`."""
 
     def commit(self, endings: Sequence[Ending], ended: Callable[[Ending, Exception | None], None]) -> None:
         """Carry out ends that remove messages of shared queues, and do nothing else, in one transaction."""
@@ -316,12 +309,20 @@ class SharedCommands(Protocol):
         """Carry out a command for the group, or for members of it, who judge its `user` if it has one; the replies."""
 
 
-class SharedQueues(GroupMembership, Protocol):
+class SharedQueues(Protocol):
     """A queue manager as a member of its group: its life there, the work that it does, and its parts."""
 
+    @property
+    def in_group(self) -> bool:
+        """True while a life of the member in the group goes on: else what is shared cannot be used now."""
+
+    @property
+    def waits_for(self) -> str:
+        """What keeps it from the group, in words; "" while it is there."""
+
     async def start(self) -> None:
-        """Join the group: after the core is loaded, before any connection. Ends what the last life of this member left
-        (queue-sharing 7.5), and loads the shared definitions. Raises what keeps the queue manager from starting.
+        """Join, before any connection: end what the last life has left (queue-sharing 7.5), load shared definitions.
+        Raises what keeps the queue manager from starting.
         """
 
     async def run(self) -> None:
