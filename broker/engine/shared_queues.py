@@ -54,15 +54,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-GroupWork: TypeAlias = "Callable[[], Coroutine[Any, Any, T]]"
-"""Some work in the group, begun when this is called; its result."""
+GroupWork: TypeAlias = "Callable[[], Coroutine[Any, Any, T]]"  # some work in the group, begun when this is called
 
 
 class PutStep(NamedTuple):
-    """A put, to be made in the core when its time has come: `make` gives the answer, and the implicit unit of one
-    outside syncpoint. It may be made more than once, each time from the same state, as long as `handle` leads where it
-    led. `put` says more of one message for one queue. `judge` may raise NOT_AUTHORIZED (2035), each time before it.
-    `length` is that of its data; None: of whatever length.
+    """A put, made in the core when its time has come: `make` gives the answer, and the implicit unit of one outside
+    syncpoint. It may be made again from the same state, as long as `handle` leads where it led. `put` says more of one
+    message for one queue; `judge` may raise NOT_AUTHORIZED (2035), each time before it; `length` is that of its data.
     """
 
     make: Callable[[], tuple[Any, Unit | None]]
