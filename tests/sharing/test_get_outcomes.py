@@ -14,6 +14,7 @@ from broker.mqi import MQGMO, MQPMO, MQRC
 from tests.conformance.expect import ALL, drained, fails, reason_of
 from tests.sharing.members import Members
 from tests.sharing.test_put_outcomes import ROW
+from tests.sharing.unclaimed import stop_counting
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -110,7 +111,7 @@ async def test_what_is_being_taken_still_when_nobody_waits_for_it_any_more_comes
     members: Members, queue: Queue, rival: asyncpg.Connection, options: int
 ) -> None:
     """The database is lost to a get whose statement goes on there, behind a rival."""
-    await rival.execute("BEGIN; LOCK TABLE share IN EXCLUSIVE MODE")
+    await stop_counting(rival)
     getter = asyncio.ensure_future(reason_of(queue.get(options=options)))
     await members.group.until_blocked(getter)
     await members.lines["QM1"].cut()

@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from tests.sharing.members import Members
 
 
+async def stop_counting(rival: asyncpg.Connection) -> None:
+    """Nobody counts messages of Q any more, got or put, until the session of `rival` is closed."""
+    await rival.execute(
+        "INSERT INTO share (queue, member, lane) SELECT 'Q', name, lane FROM member, generate_series(0, 7) AS lane "
+        "ON CONFLICT DO NOTHING"
+    )
+    await rival.execute("BEGIN; SELECT * FROM share WHERE queue = 'Q' FOR UPDATE")
+
+
 async def hold_up(
     members: Members,
     getter: asyncio.Future[Message],
@@ -37,7 +46,7 @@ async def hold_up(
     """
     for body in bodies:
         await there.put(body, md, MQPMO.SYNCPOINT)
-    await rival.execute("BEGIN; LOCK TABLE share IN EXCLUSIVE MODE")
+    await stop_counting(rival)
     await there._connection.commit()
     await members.group.until_blocked(getter)
 
