@@ -93,8 +93,8 @@ async def test_a_group_is_lent_so_many_times(groups: KeptGroups, postgres: Postg
     [
         (
             "WITH gone AS (DELETE FROM message RETURNING *) "
-            "INSERT INTO held SELECT gone.*, 2, 'QM1', 1, no_unit() FROM gone",
-            "breaches",
+            "INSERT INTO held SELECT gone.*, 0, 'QM1', 1, gen_random_uuid() FROM gone",
+            "messages not at rest",
         ),
         ("INSERT INTO unit_of_work (id, member, epoch) VALUES (gen_random_uuid(), 'QM1', 1)", "units of work"),
         ("INSERT INTO handle VALUES (gen_random_uuid(), 'Q', 'QM1', 1, true, false)", "handles"),
