@@ -23,7 +23,6 @@ TIES = {
     "broker/engine/context.py": 32,
     "broker/engine/conversation.py": 40,
     "broker/engine/manager.py": 38,
-    "broker/engine/shared_queues.py": 31,
     "broker/sharing/members/group_member.py": 40,
 }
 """Modules whose work is to tie others together, and the most modules of the product that each imports."""

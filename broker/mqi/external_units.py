@@ -26,7 +26,7 @@ NAME_BYTES: Final = 100
 SHARED_UNIT: Final = (
     "a shared queue is in this unit of work: the database of the queue-sharing group decides it, and no other"
 )
-"""Why a unit is refused with OPTION_NOT_VALID_FOR_TYPE (2045)."""
+"""The detail of an OPTION_NOT_VALID_FOR_TYPE (2045) that refuses a unit."""
 
 UNITS_MAX: Final = 500
 """The most units that one call is about, and that one answer names."""

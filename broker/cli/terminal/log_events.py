@@ -242,10 +242,12 @@ _SHARED_QUEUES: Final = {
     "outcome_unknown": "The database was lost at a commit; its outcome is found out.",
     "rows_of_units_stay": "Rows of units of work are removed later.",
     "shared_queues_not_known": "What is on shared queues could not be read.",
+    "snapshots_not_looked_at": "The member could not look for old snapshots of the database; it tries again.",
     "starts_not_taken_over": "Starts of a failed peer could not be taken over; the sweep does it.",
     "transaction_made_again": "A transaction was made again after a conflict.",
     "unit_of_work_resolved": "An administrator has resolved a unit of work.",
     "unit_of_work_torn": "A unit of work was resolved otherwise than the database has it: half of it took effect.",
+    "untaken_messages_not_back_yet": "Messages that nobody has taken go back to their places later.",
 }
 
 # Spark

@@ -1,4 +1,4 @@
-"""What administrators have decided about units in doubt, in place of the databases that would have (transactions rule
+"""Decisions of administrators about units in doubt, in place of the databases that would decide (transactions rule
 2.8). The last decisions are kept durably: whoever knows better later is told what has been decided, over restarts too.
 """
 

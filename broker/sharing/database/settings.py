@@ -15,7 +15,7 @@ _PLANS: Final = {
     "enable_mergejoin": "off",
     "enable_sort": "off",
 }
-"""What calls do has one good plan each, whatever the statistics say (queue-sharing rule 10.2.8)."""
+"""Give each statement of a call its one good plan, whatever the statistics say (queue-sharing rule 10.2.8)."""
 
 
 def settings_for(purpose: str, lane: int, times: LeaseTimes) -> dict[str, str]:

@@ -186,7 +186,7 @@ class ReturnedMessages:
         try:
             await self.settle()
         except MQError as error:
-            logger.debug("messages that nobody took are not back yet messages=%d: %s", len(self._removed), error)
+            logger.debug("untaken messages not back yet messages=%d: %s", len(self._removed), error)
             self._try_later()
 
     def put_again(self, entry: Entry) -> None:
