@@ -5,6 +5,7 @@ Such a flow runs to its end in the thread that drives it (`driven`): begin, the 
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
@@ -32,7 +33,7 @@ class AdapterCalls:
         """Return a connection, within `pool_wait`. Raises TimeoutError."""
         if self.threaded:
             return self.adapter.acquire()
-        with anyio.fail_after(self.pool_wait if seconds is None else seconds):
+        async with asyncio.timeout(self.pool_wait if seconds is None else seconds):
             return await self.adapter.acquire()
 
     async def begin(self, connection: Any) -> None:
@@ -53,7 +54,7 @@ class AdapterCalls:
         if self.threaded:
             self.adapter.rollback(connection)
         else:
-            with anyio.CancelScope(shield=True), anyio.fail_after(CLEANUP_SECONDS):
+            with anyio.fail_after(CLEANUP_SECONDS, shield=True):
                 await self.adapter.rollback(connection)
 
     async def release(self, connection: Any, *, broken: bool) -> None:
@@ -61,7 +62,7 @@ class AdapterCalls:
         if self.threaded:
             self.adapter.release(connection, broken)
         else:
-            with anyio.CancelScope(shield=True), anyio.fail_after(CLEANUP_SECONDS):
+            with anyio.fail_after(CLEANUP_SECONDS, shield=True):
                 await self.adapter.release(connection, broken)
 
     async def _awaited(self, called: Any) -> Any:

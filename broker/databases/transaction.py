@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import logging
-import secrets
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from broker.databases.errors import (
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_numbers = count(1)  # of savepoints
+
 
 class DatabaseTransaction:
     """A transaction of the program's. Each method is awaited, or driven in the thread of a threaded adapter."""
@@ -43,7 +45,7 @@ class DatabaseTransaction:
         self._markers = markers
         self._clock = clock
         self._given = given
-        self._savepoint = f"evermq_{secrets.token_hex(4)}"
+        self._savepoint = f"evermq_{next(_numbers)}"
         self._held: list[Any] = []
         self._open = False
         self._broken = False
