@@ -162,7 +162,7 @@ class GroupDatabase:
             sql = f"INSERT INTO {table} SELECT * FROM jsonb_populate_recordset(NULL::{table}, $1)"
             await session.execute(sql, rows)
         await session.close()
-        await self._hang_up()
+        await self.hang_up()
         _empty_ones[self.server].append(self.name)
 
     async def _remember(self) -> None:
@@ -185,9 +185,10 @@ class GroupDatabase:
             f"{self.name}/",
         )
         await self.rows(f"DROP SCHEMA {self.schema} CASCADE")
-        await self._hang_up()
+        await self.hang_up()
 
-    async def _hang_up(self) -> None:
+    async def hang_up(self) -> None:
+        """End the sessions of the judge."""
         judge, self._judge = self._judge, None
         if judge is not None:
             await judge.close()

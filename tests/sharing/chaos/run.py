@@ -84,6 +84,7 @@ async def run(folder: Path, chosen: Chosen) -> Result:
         server = stack.enter_context(Postgres(in_memory=False, max_connections=str(SESSIONS_MAX)))
         group = GroupDatabase(server)
         await group.make()
+        stack.push_async_callback(group.hang_up)
         await watch(group)
         lines = [await stack.enter_async_context(Proxy(server)) for _ in range(chosen.members)]
         members = [
