@@ -210,7 +210,10 @@ class PageGets:
 
         async def work(lane: Lane) -> list[Any]:
             lane.q_name = queue.name
-            return list(await lane.session.fetch(_TAKE, lane.sequence, queue.name, queue.version, *arguments))
+            rows = list(await lane.session.fetch(_TAKE, lane.sequence, queue.name, queue.version, *arguments))
+            if rows and self._member.core.events.counting:
+                queue.depth = await lane.session.fetchval("SELECT depth_of($1)", queue.name)
+            return rows
 
         outside = joined.id is None
         transact = self._database.transact_in_hand if outside else self._database.transact_at_once
