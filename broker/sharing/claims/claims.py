@@ -101,7 +101,7 @@ class GroupClaims(Ranges):
             arrived = await session.fetchval("SELECT last_value FROM arrival")
             return state_of(consumer, arrived)
 
-        return await self._database.transact(work, _nothing)
+        return await self._database.transact(work)
 
     async def register(self, uuid: str, lineage: str | None, start: int | None, end: int | None) -> Registration:
         """A reader with a checkpoint becomes the one that may read; it is checked before anything is changed."""
@@ -112,7 +112,7 @@ class GroupClaims(Ranges):
             await _change(session, consumer, **changes)
             return Registration(consumer.generation, lineage or uuid4().hex[:16], position)
 
-        return await self._database.transact(work, _nothing)
+        return await self._database.transact(work)
 
     async def resume(self, uuid: str) -> Registration:
         """A reader without a checkpoint goes on where the consumer stands: what was not acknowledged comes again."""
@@ -122,7 +122,7 @@ class GroupClaims(Ranges):
             await _change(session, consumer, **consumer.resumed(uuid4().hex[:16]))
             return Registration(consumer.generation, consumer.lineage, consumer.acknowledged)
 
-        return await self._database.transact(work, _nothing)
+        return await self._database.transact(work)
 
     async def pin(self, uuid: str, generation: int, lineage: str, start: int, end: int) -> list[Cut]:
         """A batch is going to be read."""
@@ -136,7 +136,7 @@ class GroupClaims(Ranges):
                 cutting.add(sequence, found.get(sequence))
             return [Cut(*piece) for piece in cutting.pieces]
 
-        return await self._database.transact(work, _nothing)
+        return await self._database.transact(work)
 
     # Claims
 
@@ -160,7 +160,7 @@ class GroupClaims(Ranges):
             consumer.check_claim(start)
             return consumer.acknowledged
 
-        return await self._database.transact(work, _nothing)
+        return await self._database.transact(work)
 
     async def _claim(
         self, uuid: str, generation: int, limits: Limits, taken: int, size: int, *, after: int
@@ -183,7 +183,7 @@ class GroupClaims(Ranges):
             length = sum(entry.length for entry in entries)
             return consumer.next - 1, len(entries), length, True
 
-        return await self._database.transact(work, _nothing)
+        return await self._database.transact(work)
 
     async def _choose(
         self, session: DatabaseSession, consumer: Consumer, limits: Limits, taken: int, size: int
@@ -297,7 +297,7 @@ class GroupClaims(Ranges):
             await _change(session, consumer, **consumer.done(end))
             return end
 
-        done = await self._database.transact(work, _nothing)
+        done = await self._database.transact(work)
         if confirmed:
             await self._confirm(confirmed)
         return done
@@ -327,7 +327,7 @@ class GroupClaims(Ranges):
             await _change(session, consumer, **consumer.resolved(), **consumer.emptied())
             return count
 
-        return await self._database.transact(work, _nothing)
+        return await self._database.transact(work)
 
     async def resolve(self, decision: ResolveConsumerRequest, caller: Caller | None) -> tuple[int, int]:
         """End all claims as an administrator decides: how many messages are removed, and how many are back. Raises
@@ -348,7 +348,7 @@ class GroupClaims(Ranges):
             await _change(session, consumer, **changes, **consumer.emptied())
             return removed, returned
 
-        return await self._database.transact(work, _nothing)
+        return await self._database.transact(work)
 
 
 async def _locked(session: DatabaseSession, uuid: str, generation: int | None = None) -> Consumer:
@@ -379,7 +379,3 @@ async def _change(session: DatabaseSession, consumer: Consumer, **changes: Any) 
         consumer.uuid,
         *(getattr(consumer, field) for field in FIELDS),
     )
-
-
-def _nothing() -> None:
-    """A transaction about a consumer leaves nothing in memory."""

@@ -44,7 +44,7 @@ class Ranges:
         for: it has a number already, which must not come into the range later.
         """
         queues = self._member.core.consumers.queues_of(q_names)
-        return [await self._database.transact(_RangeOf(queue.name), _nothing) for queue in queues]
+        return [await self._database.transact(_RangeOf(queue.name)) for queue in queues]
 
     async def browse_range(self, q_name: str, after: int, last: int, selection: BrowseSelection, longest: int) -> bytes:
         """The messages of a queue behind the number `after`, as many as go into a frame of `longest` bytes."""
@@ -107,7 +107,3 @@ class _RangeOf:
         )
         last = row["arrived"] if row["missing"] is None else min(row["arrived"], row["missing"] - 1)
         return QueueRange(self._q_name, max((row["first"] or 0) - 1, 0), last, row["messages"], row["bytes"])
-
-
-def _nothing() -> None:
-    """A look at a queue leaves nothing in memory."""

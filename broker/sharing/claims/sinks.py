@@ -101,7 +101,7 @@ class GroupSinks:
             await self._judge(session, name, caller)
             return sink_of(name, await session.fetchrow(_TO_STAGE, name)).published
 
-        return await self._database.transact(work, _nothing)
+        return await self._database.transact(work)
 
     async def _judge(
         self, session: DatabaseSession, sink: str, caller: Caller | None, wanted: Right = Right.PUT
@@ -132,7 +132,7 @@ class GroupSinks:
 
         while True:
             try:
-                return Staged(published=await self._database.transact(work, _nothing))
+                return Staged(published=await self._database.transact(work))
             except QueueFullError as error:
                 await self._member.puts.handle(error, full)
 
@@ -201,7 +201,7 @@ class GroupSinks:
                 await session.execute(_TIDY, name)
             return Publication(publishing.messages, already=False)
 
-        published = await self._database.transact(work, _nothing)
+        published = await self._database.transact(work)
         for row in () if published.already else arrived:
             queue = self._member.shared(row["q_name"])
             if queue is not None:
@@ -250,7 +250,7 @@ class GroupSinks:
             await session.execute(_TIDY, name.sink)
             return messages
 
-        return await self._database.transact(work, _nothing)
+        return await self._database.transact(work)
 
     async def resolve(self, name: UnitName) -> int:
         """RESOLVE INDOUBT: discard the unit of this name; how many messages it had. Raises UNKNOWN_OBJECT_NAME
@@ -275,7 +275,7 @@ class GroupSinks:
             await session.execute("DELETE FROM sink WHERE name = $1", name)
             return messages
 
-        return await self._database.transact(work, _nothing)
+        return await self._database.transact(work)
 
     async def tidy(self) -> None:
         """Discard the units that nobody has touched for too long, and forget ledgers whose time is up."""
@@ -296,7 +296,7 @@ class GroupSinks:
             await session.execute(_FORGET_KEYS, KEYED, now - KEY_SECONDS, KEYS_MAX)
             await session.execute("DELETE FROM published_unit WHERE published < $1", now - REMEMBERED_SECONDS)
 
-        await self._database.transact(forget, _nothing)
+        await self._database.transact(forget)
 
 
 async def _published(session: DatabaseSession, sink: Sink, names: Sequence[UnitName]) -> list[UnitName]:
@@ -306,7 +306,3 @@ async def _published(session: DatabaseSession, sink: Sink, names: Sequence[UnitN
     by_text = {name.text: name for name in names}
     rows = await session.fetch("SELECT name FROM published_unit WHERE name = ANY ($1)", list(by_text))
     return [by_text[row["name"]] for row in rows]
-
-
-def _nothing() -> None:
-    """A transaction about a sink leaves nothing in memory."""

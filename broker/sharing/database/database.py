@@ -66,6 +66,10 @@ class _NotMadeError(Exception):
     """The transaction was not made, for no fault of its own."""
 
 
+def _nothing() -> None:
+    """Nothing was changed in memory."""
+
+
 class Database:
     """The database of a group, as one member works on it. `epoch` is that of the member's present life."""
 
@@ -148,7 +152,11 @@ class Database:
     # Transactions
 
     def transact(
-        self, work: Callable[[DatabaseSession], Awaitable[T]], restore: Callable[[], None], *, joining: bool = False
+        self,
+        work: Callable[[DatabaseSession], Awaitable[T]],
+        restore: Callable[[], None] = _nothing,
+        *,
+        joining: bool = False,
     ) -> Coroutine[Any, Any, T]:
         """Do `work` in one transaction behind the fence, and commit it. `restore` takes back what it has changed in
         memory when it was not committed, for whatever reason. `joining`: there are no sessions for calls yet.
@@ -162,13 +170,11 @@ class Database:
         # one round trip: numbers of ours alone, the session knows the name
         return self._transact(in_session, restore, "BEGIN; SELECT enter({:d})", joining=joining)
 
-    def transact_in_hand(
-        self, work: Callable[[Lane], Awaitable[T]], restore: Callable[[], None]
-    ) -> Coroutine[Any, Any, T]:
+    def transact_in_hand(self, work: Callable[[Lane], Awaitable[T]]) -> Coroutine[Any, Any, T]:
         """As `transact_at_once`, but it is committed when its result is in hand: where the session is lost before,
         nothing has happened.
         """
-        return self._transact(work, restore, "BEGIN", waits=True)
+        return self._transact(work, _nothing, "BEGIN", waits=True)
 
     def _transact(
         self,
@@ -206,7 +212,7 @@ class Database:
         return self._make(in_transaction, restore, self._recovery if joining else self._lanes)
 
     def transact_at_once(
-        self, work: Callable[[Lane], Awaitable[T]], restore: Callable[[], None]
+        self, work: Callable[[Lane], Awaitable[T]], restore: Callable[[], None] = _nothing
     ) -> Coroutine[Any, Any, T | None]:
         """As `transact`, for work that is one statement, a transaction by itself in one round trip: its function
         fences, and counts on a queue with the number of the lane (`count_in` in the schema). `work` tells the lane

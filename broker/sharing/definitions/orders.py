@@ -92,7 +92,7 @@ class Orders:
                 return int(await session.fetchval("SELECT send_command($1, $2, $3, $4)", *about))
             return int(await session.fetchval("SELECT send_command_of($1, $2, $3, $4, $5)", user, *about))
 
-        return await self._database.transact(work, _nothing)
+        return await self._database.transact(work)
 
     async def _answered(self, sent: UUID) -> bool:
         async with self._database.look() as session:
@@ -107,7 +107,7 @@ class Orders:
             )
             return rows
 
-        rows = await self._database.transact(work, _nothing)
+        rows = await self._database.transact(work)
         return [reply for row in sorted(rows, key=_member) for reply in _replies(row)]
 
     # Who is asked
@@ -132,7 +132,7 @@ class Orders:
                     self._database.epoch,
                 ):
                     return
-            rows = await self._database.transact(work, _nothing)
+            rows = await self._database.transact(work)
             for row in rows:
                 await self._answer(row["id"], await self._run(row["command"], row["its_user"]))
         except (MQError, OutcomeUnknownError) as away:
@@ -141,7 +141,7 @@ class Orders:
     async def _run(self, command: str, user: str | None) -> list[CommandReply]:
         manager = self._member.manager
         call = ScriptCall(manager.config.limits.replies_bytes)
-        self._member.context.jobs.run(Job(manager.commands.sent(command, call, user), call, _nothing))
+        self._member.context.jobs.run(Job(manager.commands.sent(command, call, user), call, lambda: None))
         return await call
 
     async def _answer(self, sent: UUID, replies: Sequence[CommandReply]) -> None:
@@ -150,7 +150,7 @@ class Orders:
         async def work(session: DatabaseSession) -> None:
             await session.execute("SELECT answer_command($1, $2, $3)", sent, self._database.member, written)
 
-        await self._database.transact(work, _nothing)
+        await self._database.transact(work)
 
 
 def _member(row: Any) -> str:
@@ -186,7 +186,3 @@ def _replies(row: Any) -> list[CommandReply]:
         )
         for each in json.loads(row["replies"])
     ]
-
-
-def _nothing() -> None:
-    """Nothing is changed in memory before it is committed."""

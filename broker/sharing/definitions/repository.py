@@ -179,7 +179,7 @@ class Repository:
     def check_users(self) -> None:
         """Keep with the queue manager that it checks its users, once the group has any (security 1.3)."""
         if self._core.begins_to_check and not self._member.stopping:
-            self._member.context.jobs.run(Job(_checking(self._core), Call(), _nothing))
+            self._member.context.jobs.run(Job(_checking(self._core), Call(), lambda: None))
 
     async def check_users_at_start(self) -> None:
         """As `check_users`, before anybody connects."""
@@ -298,7 +298,7 @@ class Repository:
 
         for step in steps:
             await clear_most(self._database, step)
-        security, versions = await self._database.transact(work, _nothing)
+        security, versions = await self._database.transact(work)
         if security == self.security + 1:  # else others have changed something that is not known here yet
             self.security = security
         for step, version in zip(steps, versions, strict=True):
@@ -322,7 +322,3 @@ async def _checking(core: Manager) -> int:
     if not core.checked:
         await Changed(core.as_checked())
     return 0
-
-
-def _nothing() -> None:
-    """A change has no effect in memory before it is committed."""

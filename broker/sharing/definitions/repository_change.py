@@ -125,8 +125,8 @@ async def clear_most(database: Database, step: RepositoryChange) -> None:
     async def clear(session: DatabaseSession) -> int:
         return int(await session.fetchval(_CLEAR, [key.name], SLICE))
 
-    await database.transact(check, _nothing)
-    while await database.transact(clear, _nothing) == SLICE:
+    await database.transact(check)
+    while await database.transact(clear) == SLICE:
         pass
 
 
@@ -177,7 +177,3 @@ async def _delete(session: DatabaseSession, key: Key, change: Delete, before: Kn
         await session.execute("SELECT delete_structure($1, $2)", key.name, before.version)
     else:
         await session.execute("SELECT delete_object('GROUP', $1, $2, $3)", key.space, key.name, before.version)
-
-
-def _nothing() -> None:
-    """Nothing was changed in memory."""

@@ -58,7 +58,7 @@ class Structures:
         async def work(session: DatabaseSession) -> Any:
             return await session.fetchval(statement, *arguments)
 
-        return await self._member.database.transact(work, _nothing)
+        return await self._member.database.transact(work)
 
 
 def _done(request: BackUpRequest | RecoverRequest | FailRequest, names: list[str]) -> CommandReply:
@@ -71,7 +71,3 @@ def _done(request: BackUpRequest | RecoverRequest | FailRequest, names: list[str
             return CommandReply(code="EMQ0013I", text=f"EMQ0013I: EverMQ structure {which} {how}.")
         case FailRequest():
             return CommandReply(code="EMQ0014I", text=f"EMQ0014I: EverMQ structure {which} has failed.")
-
-
-def _nothing() -> None:
-    """Nothing is changed in memory before it is committed."""

@@ -158,7 +158,7 @@ class BatchedGets:
         now, transact = self._member.now, self._database.transact_at_once if kept else self._database.transact_in_hand
         while True:
             try:
-                rows = await transact(work, _nothing)
+                rows = await transact(work)
             except _NobodyTakesError:
                 return []
             except OutcomeUnknownError as error:
@@ -246,7 +246,3 @@ def written(grant: Grant, joined: UnitJoin, life: int) -> None:
     if grant.unit is None:
         unit.shared.id = joined.id
         unit.shared.life = life
-
-
-def _nothing() -> None:
-    """Nothing was changed in memory."""

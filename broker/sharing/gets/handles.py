@@ -127,7 +127,7 @@ class Handles:
             else:
                 await session.execute("SELECT open_judged_handle($1, $2, $3, $4, $5, $6, $7, $8)", *about, judged_by)
 
-        await self._database.transact(work, _nothing)
+        await self._database.transact(work)
         if handle in handle.hconn.handles.values():
             self._rows[handle] = row
         else:  # its connection has ended meanwhile
@@ -141,7 +141,7 @@ class Handles:
                 "DELETE FROM handle WHERE member = $1 AND epoch < $2", self._database.member, self._database.epoch
             )
 
-        await self._database.transact(work, _nothing)
+        await self._database.transact(work)
 
     async def enter_again(self) -> None:
         """Another life of this member has begun: handles that are open are so in the group again. One that cannot be,
@@ -182,7 +182,7 @@ class Handles:
                 async def work(session: DatabaseSession, rows: list[UUID] = rows) -> None:
                     await session.execute("DELETE FROM handle WHERE id = ANY ($1)", rows)
 
-                await self._database.transact(work, _nothing)
+                await self._database.transact(work)
                 del self._gone[: len(gone)]
                 for queue in {queue for _, queue in gone if queue is not None}:
                     self._member.triggering.input_closed(queue)  # it judges what the whole group knows
@@ -209,7 +209,3 @@ class Handles:
     def stop(self) -> None:
         """The member ends: `run` returns."""
         self._closed.set()
-
-
-def _nothing() -> None:
-    """A row has no effect in memory before it is committed."""

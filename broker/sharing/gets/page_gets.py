@@ -218,7 +218,7 @@ class PageGets:
         outside = joined.id is None
         transact = self._database.transact_in_hand if outside else self._database.transact_at_once
         try:
-            rows = await transact(work, _nothing)
+            rows = await transact(work)
             if rows is None:  # the session was lost with the answer
                 rows = await self._taken(get, joined, places)
         except OutcomeUnknownError as error:
@@ -252,7 +252,7 @@ class PageGets:
             return bool(await lane.session.fetchval(_LOCK, *on_queue, needed, locked, own, patient))
 
         try:
-            made = await self._database.transact_at_once(work, _nothing)
+            made = await self._database.transact_at_once(work)
         except OutcomeUnknownError as error:
             self._member.locks.unknown(life, queue, _new(get, chosen), error.transaction)
             raise
@@ -313,7 +313,3 @@ def _lock_again(entries: Iterable[Entry]) -> None:
     """Lock messages of the handle that were available to it on a page."""
     for entry in entries:
         entry.state = LOCKED
-
-
-def _nothing() -> None:
-    """Nothing was changed in memory."""

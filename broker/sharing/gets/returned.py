@@ -230,7 +230,7 @@ class ReturnedMessages:
             lane.q_name, lane.lasting = entry.queue.name, bool(entry.persistence)
             await lane.session.execute(_PUT_AGAIN, lane.sequence, *arguments)
 
-        await self._database.transact_at_once(work, _nothing)
+        await self._database.transact_at_once(work)
 
 
 def in_unit(entry: Entry, joined: UnitJoin) -> bool:
@@ -245,7 +245,3 @@ def _lost(entry: Entry, error: Exception) -> None:
 def _begins(get: GetRequest, joined: UnitJoin) -> bool:
     """True if the unit of work of a get has begun with what it was given, and holds nothing of it."""
     return joined.begins and not get.grants
-
-
-def _nothing() -> None:
-    """Nothing was changed in memory."""

@@ -357,7 +357,3 @@ def _refusal(error: Exception) -> MQError:
     if isinstance(error, QueueFullError):
         return error.refusal()
     return MQError(MQRC.CF_NOT_AVAILABLE, f"the outcome of the put is unknown: {error}")
-
-
-def _nothing() -> None:
-    """Nothing was changed in memory."""

@@ -229,14 +229,10 @@ class Triggering:
             return await session.fetchrow(_ADOPT, queue.name, after, boundary, ADOPTED_AT_ONCE)
 
         while True:
-            adopted, last = await self._member.database.transact(work, _nothing)
+            adopted, last = await self._member.database.transact(work)
             if adopted:
                 self._triggers.again(queue, adopted)
             total += adopted
             if adopted < ADOPTED_AT_ONCE:
                 return total
             after = last
-
-
-def _nothing() -> None:
-    """Nothing was changed in memory."""

@@ -54,7 +54,7 @@ async def join(member: GroupMember) -> None:
         await session.execute("INSERT INTO queue (name) VALUES ($1) ON CONFLICT DO NOTHING", definition.name)
         await session.execute("SELECT pg_notify(current_schema(), $1)", MEMBERS_CHANGED)
 
-    await member.database.transact(work, lambda: None)
+    await member.database.transact(work)
     await load_members(member)
 
 

@@ -237,7 +237,7 @@ class Membership:
         joining = claimed == self._database.epoch
 
         async def step(work: Callable[[DatabaseSession], Awaitable[Any]]) -> Any:
-            return await self._database.transact(work, _nothing, joining=joining)
+            return await self._database.transact(work, joining=joining)
 
         claim = Claim(self.name, self._database.epoch, self.name, claimed, self.times.lease)
         done = await recover(claim, step)
@@ -359,7 +359,3 @@ def _taken(name: str, held: HeldError) -> str:
         f"has a queue manager {name} already, which runs at {held.address}: names are unique in a group; end that one, "
         "or name this one otherwise"
     )
-
-
-def _nothing() -> None:
-    """Nothing was changed in memory."""

@@ -107,13 +107,13 @@ class Takeover:
             )
             return claimed
 
-        claimed = await database.transact(take_over, _nothing)
+        claimed = await database.transact(take_over)
         if claimed is None:
             logger.debug("another peer recovers member=%s by=%s", member, me)
             return
 
         async def step(work: Callable[[DatabaseSession], Awaitable[Any]]) -> Any:
-            return await database.transact(work, _nothing)
+            return await database.transact(work)
 
         done = await recover(Claim(me, database.epoch, member, claimed, times.lease), step)
         self.recoveries += 1
@@ -122,7 +122,3 @@ class Takeover:
             member, me, done.units, done.locks, done.stray,
         )  # fmt: skip
         self._recovered()
-
-
-def _nothing() -> Any:
-    """Nothing was changed in memory."""

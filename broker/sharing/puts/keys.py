@@ -80,7 +80,7 @@ async def write_keyed(member: GroupMember, conversation: Conversation, batch: Pu
     if extras.window is None:
         member.puts.kept += 1
         if member.puts.kept % _TIDIED_AFTER == 0:
-            await member.database.transact(_tidy, _nothing)
+            await member.database.transact(_tidy)
 
 
 def _unit(conversation: Conversation, *, joined: bool) -> UUID | None:
@@ -98,7 +98,3 @@ def _answer(conversation: Conversation, put: Put, msg_id: bytes, *, same_data: b
 
 async def _tidy(session: DatabaseSession) -> None:
     await session.execute("SELECT tidy_keys()")
-
-
-def _nothing() -> None:
-    """Nothing has changed in memory."""

@@ -70,7 +70,7 @@ class Mixed:
             await begin_unit(self._database, session, unit, id)
             return id
 
-        part.id, part.life = await self._database.transact(work, lambda: None), self._database.epoch
+        part.id, part.life = await self._database.transact(work), self._database.epoch
 
     def commit(self, branch: PreparedBranch) -> None:
         """The decision is in the database: the branch ends with it, and then nobody needs the row."""

@@ -71,7 +71,7 @@ class PeerUnits:
             await _check_stopped(session, request.member)
             return list(await session.fetch(_UNITS, request.member))
 
-        rows = await self._database.transact(work, _nothing)
+        rows = await self._database.transact(work)
         shown = StatusRequest("THREAD", "INDOUBT", request.pattern, tpf=request.tpf)
         found = display_status(shown, _FoundUnits([_figures(row) for row in rows]))  # type: ignore[arg-type]  # it asks no more
         return [reply for reply in found if reply is not None]
@@ -96,7 +96,7 @@ class PeerUnits:
                 return "BACKED_OUT"
             return state
 
-        state = await self._database.transact(work, _nothing)
+        state = await self._database.transact(work)
         if (state == "COMMITTED") != request.commit:
             raise errors.conflict(f"unit {id} is {state} already, and {request.member} will end it so")
         logger.warning("unit of work resolved unit=%s member=%s outcome=%s", id, request.member, state)
@@ -134,7 +134,3 @@ def _id(name: str) -> UUID:
         return UUID(name)
     except ValueError:
         raise errors.not_found(name) from None
-
-
-def _nothing() -> None:
-    """Nothing was changed in memory."""
