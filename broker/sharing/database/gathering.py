@@ -1,12 +1,13 @@
 """Calls of many connections that are one statement in the database, and one transaction (queue-sharing rule 10.2.3).
 
-While some statements are under way others gather; then the first of them leads the next. What keeps all of them from
-being made may be the fault of one: then each is made by itself.
+While some statements are under way others gather; then the first of them leads the next (`StatementLine`). What keeps
+all of them from being made may be the fault of one: then each is made by itself (`Gathering`).
 """
 
 from __future__ import annotations
 
 from collections import deque
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import anyio
@@ -14,15 +15,62 @@ import anyio
 from broker.sharing.database.errors import OutcomeUnknownError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 AT_ONCE: Final = 50
-"""The most calls that one statement makes."""
+"""The most calls that one statement makes, and the most messages that a get asks it for."""
 
 _STATEMENTS: Final = 2  # under way at a time
+
+
+class _Turn(Generic[T]):
+    """A call that waits for its turn."""
+
+    def __init__(self, call: T) -> None:
+        self.call = call
+        self.comes = anyio.Event()
+        self.served = False  # by the statement of another
+
+
+class StatementLine(Generic[T]):
+    """Calls of one kind, while statements that make some of them are `under_way`."""
+
+    def __init__(self) -> None:
+        self.under_way = 0
+        self._waiting: deque[_Turn[T]] = deque()
+
+    @asynccontextmanager
+    async def turn(self, call: T, most: int) -> AsyncIterator[Sequence[T]]:
+        """Wait for the turn of a call, which has come where fewer than `most` statements are under way, and for as long
+        as the block makes one. It is given the calls that this one leads, itself first; none if another has led it.
+        """
+        if self.under_way < most:
+            self.under_way += 1
+        else:
+            turn = _Turn(call)
+            self._waiting.append(turn)
+            await turn.comes.wait()
+            if turn.served:
+                yield ()
+                return
+        others = [self._waiting.popleft() for _ in range(min(len(self._waiting), AT_ONCE - 1))]
+        try:
+            yield [call, *[other.call for other in others]]
+        finally:
+            for other in others:
+                other.served = True
+                other.comes.set()
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Let the first of those that still wait lead the next statement."""
+        if self._waiting:
+            self._waiting.popleft().comes.set()
+        else:
+            self.under_way -= 1
 
 
 class _Gathered(Generic[T, R]):
@@ -30,8 +78,6 @@ class _Gathered(Generic[T, R]):
 
     def __init__(self, call: T) -> None:
         self.call = call
-        self.turn = anyio.Event()
-        self.served = False  # by the statement of another
         self.results: list[R] = []
         self.error: Exception | None = None
 
@@ -43,36 +89,17 @@ class Gathering(Generic[T, R]):
 
     def __init__(self, make: Callable[[Sequence[T]], Awaitable[Sequence[R]]]) -> None:
         self._make_all = make
-        self._waiting: deque[_Gathered[T, R]] = deque()
-        self._under_way = 0
+        self._line: StatementLine[_Gathered[T, R]] = StatementLine()
 
     async def make(self, call: T) -> R:
         """Make a call, with those that gather behind it. Raises what it raises by itself, OutcomeUnknownError."""
         one: _Gathered[T, R] = _Gathered(call)
-        if self._under_way < _STATEMENTS:
-            self._under_way += 1
-        else:
-            self._waiting.append(one)
-            await one.turn.wait()
-        if not one.served:
-            others = [self._waiting.popleft() for _ in range(min(len(self._waiting), AT_ONCE - 1))]
-            try:
-                await self._make([one, *others])
-            finally:
-                for other in others:
-                    other.served = True
-                    other.turn.set()
-                self._go_on()
+        async with self._line.turn(one, _STATEMENTS) as together:
+            if together:
+                await self._make(together)
         if one.error is not None:
             raise one.error
         return one.results[0]
-
-    def _go_on(self) -> None:
-        """Let the first of those that still wait lead the next statement."""
-        if self._waiting:
-            self._waiting.popleft().turn.set()
-        else:
-            self._under_way -= 1
 
     async def _make(self, together: Sequence[_Gathered[T, R]]) -> None:
         try:

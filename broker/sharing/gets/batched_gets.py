@@ -14,17 +14,15 @@ rule 10.2.3).
 
 from __future__ import annotations
 
-from collections import deque
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final
-
-import anyio
 
 from broker.core.calls.batches import grant_run
 from broker.core.queues.effects import Grant
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
 from broker.sharing.database.errors import OutcomeUnknownError
+from broker.sharing.database.gathering import StatementLine
 from broker.sharing.database.rows import entry_of
 from broker.sharing.gets.returned import in_unit
 
@@ -36,9 +34,6 @@ if TYPE_CHECKING:
     from broker.sharing.database.sessions import Lane
     from broker.sharing.gets.get_requests import GetKey, GetRequest, UnitJoin
     from broker.sharing.members.group_member import GroupMember
-
-AT_ONCE: Final = 50
-"""The most gets that one statement serves, and the most messages that each of them asks for."""
 
 BATCHES_AT_ONCE: Final = 2
 """Of calls for many messages with the same key."""
@@ -57,57 +52,33 @@ class _NobodyTakesError(Exception):
     """All getters have gone while the messages were on their way."""
 
 
-class _Line:
-    """The gets with one key while batches of them are `under_way`: those that wait, each for its turn."""
-
-    def __init__(self) -> None:
-        self.under_way = 0
-        self.waiting: deque[tuple[GetRequest, anyio.Event]] = deque()
-
-
 class BatchedGets:
     """The batched gets of one member."""
 
     def __init__(self, member: GroupMember) -> None:
         self._member = member
         self._database = member.database
-        self._lines: dict[GetKey, _Line] = {}
+        self._lines: dict[GetKey, StatementLine[GetRequest]] = {}
 
     async def ask(self, queue: SharedQueue, get: GetRequest, key: GetKey) -> None:
         """Let a get have what there is, `get.grants`; perhaps nothing. Raises what keeps the database from it."""
-        line = self._lines.setdefault(key, _Line())
-        get.served = False
-        if line.under_way < (BATCHES_AT_ONCE if get.count > 1 and not get.request.may_wait else 1):
-            line.under_way += 1
-        else:
-            turn = anyio.Event()
-            line.waiting.append((get, turn))
-            await turn.wait()
-        if not get.served:
-            followers = [line.waiting.popleft() for _ in range(min(len(line.waiting), AT_ONCE - 1))]
-            gets = [get, *[follower for follower, _ in followers]]
-            try:
-                await self.serve(queue, key, gets)
-            except MQError as error:
-                for each in gets:
-                    each.error = each.error or error
-            finally:
-                for follower, turn in followers:
-                    follower.served = True
-                    turn.set()
-                self._end_batch(key, line)
+        line = self._lines.setdefault(key, StatementLine())
+        most = BATCHES_AT_ONCE if get.count > 1 and not get.request.may_wait else 1
+        async with line.turn(get, most) as gets:
+            if gets:
+                await self._serve(queue, key, gets)
+        if gets and not line.under_way:
+            del self._lines[key]
         if get.error is not None and not get.grants:
             raise get.error
 
-    def _end_batch(self, key: GetKey, line: _Line) -> None:
-        """Let the first of those that still wait lead the next batch."""
-        if line.waiting:
-            _, turn = line.waiting.popleft()
-            turn.set()
-        else:
-            line.under_way -= 1
-            if not line.under_way:
-                del self._lines[key]
+    async def _serve(self, queue: SharedQueue, key: GetKey, gets: Sequence[GetRequest]) -> None:
+        """Serve gets; what keeps the database from it is the error of each."""
+        try:
+            await self.serve(queue, key, gets)
+        except MQError as error:
+            for each in gets:
+                each.error = each.error or error
 
     async def serve(self, queue: SharedQueue, key: GetKey, gets: Sequence[GetRequest]) -> None:
         """Give what comes first to those who ask for it, in their order."""

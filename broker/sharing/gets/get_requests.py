@@ -53,7 +53,7 @@ class GetRequest:
     """A get that is looking for messages: up to `count`, together no more than one beyond `bytes_max`."""
 
     __slots__ = (
-        "bytes_max", "call", "conversation", "count", "error", "grants", "handle", "patient", "request", "served",
+        "bytes_max", "call", "conversation", "count", "error", "grants", "handle", "patient", "request",
     )  # fmt: skip
 
     def __init__(
@@ -68,7 +68,6 @@ class GetRequest:
         self.bytes_max = UNLIMITED
         self.grants: list[Grant] = []
         self.error: MQError | None = None
-        self.served = False  # by the batch of another
 
     @property
     def abandoned(self) -> bool:

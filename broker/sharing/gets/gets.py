@@ -15,7 +15,8 @@ from broker.core.queues.effects import Grant
 from broker.engine.calls.batches import ANSWER_BYTES
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.sharing.gets.batched_gets import AT_ONCE, BatchedGets
+from broker.sharing.database.gathering import AT_ONCE
+from broker.sharing.gets.batched_gets import BatchedGets
 from broker.sharing.gets.get_requests import GetRequest
 from broker.sharing.gets.page_gets import PageGets
 

@@ -23,7 +23,7 @@ import anyio
 from broker.engine.calls.gets import WaitingCall
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.sharing.gets.batched_gets import AT_ONCE
+from broker.sharing.database.gathering import AT_ONCE
 from broker.sharing.gets.get_requests import GetKey, GetRequest
 from broker.sharing.gets.serving import Serving
 
