@@ -64,25 +64,25 @@ class AsyncpgAdapter:
 
     async def execute(self, connection: Any, sql: str, *values: Value) -> Sequence[Sequence[Any]]:
         if sql.startswith("SELECT"):
-            await self._has_begun(connection)
+            await self._begin_with(connection)
             return [tuple(row) for row in await connection.fetch(numbered(sql), *values)]
         text = with_literals(sql, values)  # without arguments: one round trip for all statements
-        if sql.startswith("SAVEPOINT") and await self._has_begun(connection, text):
+        if sql.startswith("SAVEPOINT") and await self._begin_with(connection, text):
             return []
-        await self._has_begun(connection)
+        await self._begin_with(connection)
         await connection.execute(text)
         return []
 
     async def commit(self, connection: Any) -> None:
-        await self._has_begun(connection)
+        await self._begin_with(connection)
         transaction = self._begun.pop(connection)
         tag = _tagged(transaction)
         await transaction.commit()
         if tag.last == "ROLLBACK":
             raise failures.rolled_back()
 
-    async def _has_begun(self, connection: Any, text: str = "") -> bool:
-        """Begin the transaction where that is not done, with this behind it. True if it was."""
+    async def _begin_with(self, connection: Any, text: str = "") -> bool:
+        """Begin the transaction, with this behind it, where that is not done: return False."""
         transaction = self._new.pop(connection, None)
         if transaction is None:
             return False

@@ -28,7 +28,7 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.sharing.claims.holdings import FIELDS
 from broker.sharing.claims.ranges import Ranges
-from broker.sharing.database.rows import ARRIVAL, COLUMNS, entry_of
+from broker.sharing.database.rows import ARRIVAL, COLUMNS, OF_NO_MEMBER, entry_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ class GroupClaims(Ranges):
         if caller is not None:
             await self._member.repository.check_security(session)
             rows = await session.fetch(
-                "SELECT DISTINCT queue FROM held WHERE member = '' AND epoch = 0 AND unit = $1", consumer.uuid
+                f"SELECT DISTINCT queue FROM held WHERE {OF_NO_MEMBER} AND unit = $1", consumer.uuid
             )
             self._member.core.consumers.judge(caller, consumer.q_names, [row["queue"] for row in rows], wanted)
 
@@ -174,7 +174,7 @@ class GroupClaims(Ranges):
             if consumer.next - 1 > after + taken:
                 return consumer.next - 1, 0, 0, False
             consumer.bytes = await session.fetchval(
-                "SELECT coalesce(sum(length), 0) FROM held WHERE member = '' AND epoch = 0 AND unit = $1", uuid
+                f"SELECT coalesce(sum(length), 0) FROM held WHERE {OF_NO_MEMBER} AND unit = $1", uuid
             )
             entries = await self._choose(session, consumer, limits, taken, size)
             if not entries:
@@ -246,7 +246,7 @@ class GroupClaims(Ranges):
         """The claims that are there with sequences behind `after`, up to `last`, by sequence."""
         columns = COLUMNS if bodies else COLUMNS.replace("body", "NULL::bytea AS body")
         rows = await session.fetch(
-            f"SELECT {columns}, queue, sequence FROM held WHERE member = '' AND epoch = 0 AND unit = $1 "
+            f"SELECT {columns}, queue, sequence FROM held WHERE {OF_NO_MEMBER} AND unit = $1 "
             "AND sequence > $2 AND sequence <= $3 ORDER BY sequence",
             uuid,
             after,

@@ -11,7 +11,7 @@ from broker.core.claims.group_consumer import Claimed, GroupConsumer
 from broker.core.message.put_time import put_at
 from broker.core.queues.shared_queue import ConsumerLag, SharedQueue
 from broker.sharing.claims.prepared_rows import units_of
-from broker.sharing.database.rows import ARRIVAL, COLUMNS, entry_of
+from broker.sharing.database.rows import ARRIVAL, COLUMNS, OF_NO_MEMBER, entry_of
 
 if TYPE_CHECKING:
     from broker.sharing.database.sessions import DatabaseSession
@@ -23,7 +23,7 @@ FIELDS: Final = ("generation", "lineage", "base", "acknowledged", "pinned", "nex
 _CLAIMS: Final = (
     "SELECT consumer.uuid, queue, count(*) AS messages, sum(length) AS bytes,"
     " count(*) FILTER (WHERE sequence <= pinned) AS pinned"
-    " FROM consumer JOIN held ON member = '' AND epoch = 0 AND unit = consumer.uuid GROUP BY consumer.uuid, queue"
+    f" FROM consumer JOIN held ON {OF_NO_MEMBER} AND unit = consumer.uuid GROUP BY consumer.uuid, queue"
 )
 _AVAILABLE: Final = "state = 1 AND (deadline IS NULL OR deadline > now_seconds())"
 

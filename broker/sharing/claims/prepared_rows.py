@@ -10,6 +10,7 @@ from broker.core.message.rows import ObjectRow
 from broker.core.prepared.sink import Ledger, Sink
 from broker.core.prepared.sinks import Sinks
 from broker.core.prepared.unit import SPACE, PreparedUnit, UnitName
+from broker.sharing.database.rows import OF_NO_MEMBER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,7 +54,7 @@ async def units_of(member: GroupMember, rows: Sequence[Any], session: DatabaseSe
     if session is not None and units:
         counted = await session.fetch(
             "SELECT unit, queue, count(*) AS messages FROM held "
-            "WHERE member = '' AND epoch = 0 AND unit = ANY ($1) GROUP BY unit, queue",
+            f"WHERE {OF_NO_MEMBER} AND unit = ANY ($1) GROUP BY unit, queue",
             list(units),
         )
         for found in counted:

@@ -28,7 +28,7 @@ from broker.interface.claims.claims import Publication, Staged
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.sharing.claims.prepared_rows import begin_unit, keep_piece, name_of, sink_of, sinks_of, units_of
-from broker.sharing.database.rows import COLUMNS, entry_of
+from broker.sharing.database.rows import COLUMNS, OF_NO_MEMBER, entry_of
 from broker.sharing.puts.writing import QueueFullError, limited, put_messages
 
 if TYPE_CHECKING:
@@ -61,10 +61,9 @@ _OF_BATCH: Final = (
     "(SELECT sink, batch FROM prepared_unit WHERE id = $1))"
 )
 _QUEUES: Final = (
-    "SELECT DISTINCT queue FROM held WHERE member = '' AND epoch = 0 "
-    "AND unit IN (SELECT id FROM prepared_unit WHERE sink = $1)"
+    f"SELECT DISTINCT queue FROM held WHERE {OF_NO_MEMBER} AND unit IN (SELECT id FROM prepared_unit WHERE sink = $1)"
 )
-_STAGED: Final = f"SELECT queue, {COLUMNS} FROM held WHERE member = '' AND epoch = 0"
+_STAGED: Final = f"SELECT queue, {COLUMNS} FROM held WHERE {OF_NO_MEMBER}"
 _TOTALS: Final = "SELECT count(*) AS units, coalesce(sum(bytes), 0)::bigint AS bytes FROM prepared_unit"
 _NAMED: Final = (
     "SELECT id FROM prepared_unit WHERE sink = $1 AND batch = $2 AND partition = $3 AND attempt = $4 AND touched <= $5"

@@ -18,6 +18,9 @@ ARRIVAL: Final = "(place & ((1::bigint << 56) - 1))"
 
 _STARTS_NOTHING: Final = 1 << 32  # `starts` in the schema
 
+OF_NO_MEMBER: Final = "member = '' AND epoch = 0"
+"""Of rows of `held`: they are claimed by a consumer, or in the prepared unit of a sink, `unit`."""
+
 COLUMNS: Final = "place, persistent, descriptor, length, body, backout_count, handling, state, deadline"
 """The columns of a row that `entry_of` reads."""
 

@@ -227,7 +227,8 @@ class _Upgrade:
             known = dict(await session.fetch("SELECT name, value FROM properties WHERE name IN ('version', 'sql')"))
             oldest = int(known["version"])  # as the first release reads it, which wants this to be 1
             found = int(known.get("sql", 1))
-            await check_rebuilt(session, schema, self._sql)
+            if found < self._sql.rebuilt:
+                await check_rebuilt(session, schema, self._sql)
             if self._sql.version < oldest:
                 raise WrongVersionError(
                     f"the SQL in {schema} is of version {found}, and takes members from version {oldest} on; this "

@@ -58,6 +58,11 @@ _KEY_BITS = 60
 _KEY_MASK = (1 << _KEY_BITS) - 1
 
 
+def _expiry_of(deadline: float, key: int) -> int:
+    """Return the place of a message among those that expire."""
+    return int(deadline * _TICKS) << _KEY_BITS | key
+
+
 class Shelf:
     """Messages of one queue, and the structures that find them. `ids` made the MsgIds that are not given ones."""
 
@@ -154,7 +159,7 @@ class Shelf:
         entry.state = DAMAGED
         self.damaged[entry.key] = why
         if entry.deadline is not None:
-            self.expiring.add(int(entry.deadline * _TICKS) << _KEY_BITS | entry.key)
+            self.expiring.add(_expiry_of(entry.deadline, entry.key))
 
     def readmit(self, entry: Entry) -> None:
         """A damaged message is available, for the step that removes it. Should it stay all the same, it will be found
@@ -163,7 +168,7 @@ class Shelf:
         assert entry.state == DAMAGED
         del self.damaged[entry.key]
         if entry.deadline is not None:
-            self.expiring.discard(int(entry.deadline * _TICKS) << _KEY_BITS | entry.key)
+            self.expiring.discard(_expiry_of(entry.deadline, entry.key))
         self.show(entry)
 
     def postpone(self, entry: Entry) -> None:
@@ -173,7 +178,7 @@ class Shelf:
         if entry.given_msg_id is not None:
             self.delayed_by_msg_id.add(entry.given_msg_id, entry.key)
         if entry.deadline is not None:
-            self.expiring.add(int(entry.deadline * _TICKS) << _KEY_BITS | entry.key)
+            self.expiring.add(_expiry_of(entry.deadline, entry.key))
 
     def fall_due(self, entry: Entry) -> None:
         """It is delayed no longer: the caller shows it."""
@@ -181,7 +186,7 @@ class Shelf:
         if entry.given_msg_id is not None:
             self.delayed_by_msg_id.discard(entry.given_msg_id, entry.key)
         if entry.deadline is not None:
-            self.expiring.discard(int(entry.deadline * _TICKS) << _KEY_BITS | entry.key)
+            self.expiring.discard(_expiry_of(entry.deadline, entry.key))
 
     def _index(self, entry: Entry) -> Sequence[int]:
         """Let an available message be found; the keys of those whose completeness may have changed with it."""
@@ -190,7 +195,7 @@ class Shelf:
         if entry.correl_id != NO_ID:
             self.by_correl_id.add(entry.correl_id, entry.key)
         if entry.deadline is not None:
-            self.expiring.add(int(entry.deadline * _TICKS) << _KEY_BITS | entry.key)
+            self.expiring.add(_expiry_of(entry.deadline, entry.key))
         return self.groups.add(entry) if entry.group_id != NO_ID else ()
 
     def _unindex(self, entry: Entry) -> Sequence[int]:
@@ -200,7 +205,7 @@ class Shelf:
         if entry.correl_id != NO_ID:
             self.by_correl_id.discard(entry.correl_id, entry.key)
         if entry.deadline is not None:
-            self.expiring.discard(int(entry.deadline * _TICKS) << _KEY_BITS | entry.key)
+            self.expiring.discard(_expiry_of(entry.deadline, entry.key))
         return self.groups.discard(entry) if entry.group_id != NO_ID else ()
 
     # Looking for them
@@ -352,9 +357,9 @@ class Shelf:
 
     def overdue(self, now: float) -> Iterator[Entry]:
         """The available and the damaged messages whose time is up. Discard them after the walk, not during it."""
-        last = (int(now * _TICKS) + 1) << _KEY_BITS
+        last = _expiry_of(now, _KEY_MASK)
         for each in self.expiring:
-            if each >= last:
+            if each > last:
                 return
             yield self.entries[each & _KEY_MASK]
 
