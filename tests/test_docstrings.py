@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 CLAUSE = re.compile(r"(?:How|That which|Those|What|When|Where|Whether|Which|Who|Whose|Why)\b")
 """The beginning of a docstring that is no sentence, but a part of one."""
 
-CLAUSES_MAX = 60
+CLAUSES_MAX = 48
 
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:

@@ -30,12 +30,10 @@ class GroupMembership(Protocol):
     """What says if a queue manager is in its queue-sharing group now (`broker.engine.shared_queues`)."""
 
     @property
-    def in_group(self) -> bool:
-        """True while a life of the member in the group goes on: else what is shared cannot be used now."""
+    def in_group(self) -> bool: ...
 
     @property
-    def waits_for(self) -> str:
-        """What keeps it from the group, in words; "" while it is there."""
+    def waits_for(self) -> str: ...
 
 
 class Checked(Protocol):

@@ -318,7 +318,7 @@ class SharedQueues(Protocol):
 
     @property
     def waits_for(self) -> str:
-        """What keeps it from the group, in words; "" while it is there."""
+        """The words for what keeps it from the group; "" while it is there."""
 
     async def start(self) -> None:
         """Join, before any connection: end what the last life has left (queue-sharing 7.5), load shared definitions.

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 
-class CutError(asyncpg.InterfaceError):  # type: ignore[misc]
+class CutError(asyncpg.InterfaceError):  # type: ignore[misc]  # asyncpg tells type checkers nothing
     """The session is over."""
 
 

@@ -33,7 +33,7 @@ class OwnRows(Protocol):
 
     @property
     def rows(self) -> Rows:
-        """What is to be written for it."""
+        """The rows that are to be written for it."""
 
 
 T = TypeVar("T", bound=OwnRows)

@@ -1,4 +1,4 @@
-"""How a session of the database is made: with TLS or not, with a password or not, by a pool or not.
+"""Sessions of the database: with TLS or without, with a password or without, by a pool or not.
 
 What a session is called is told as it begins; a pool, such as PgBouncer, passes that on. All else is set when it has
 begun, which a pool that gives each client a session of its own lets through as any statement.
@@ -21,7 +21,6 @@ from broker.sharing.database.sessions import CONNECT_SECONDS, DatabaseSession
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
 
 logger = logging.getLogger(__name__)
 

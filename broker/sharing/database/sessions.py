@@ -131,7 +131,7 @@ class Lane:
 
     @property
     def why_shut(self) -> str:
-        """Why it gets no session any more; "" where it does."""
+        """The reason why it gets no session any more; "" where it does."""
         return self._lanes.why_shut
 
     async def renew(self) -> None:
@@ -162,9 +162,7 @@ class Lane:
 
 
 class Lanes:
-    """Sessions of a member for transactions, with these numbers. `connect` makes one for a
-    lane.
-    """
+    """Sessions of a member for transactions, with these numbers. `connect` makes one for a lane."""
 
     def __init__(
         self,
@@ -181,7 +179,7 @@ class Lanes:
 
     @property
     def why_shut(self) -> str:
-        """Why nobody has a session; "" where they are open."""
+        """The reason why nobody has a session; "" where they are open."""
         return self._shut
 
     def begin(self, epoch: int) -> None:

@@ -58,7 +58,7 @@ class Administration:
         return self._group.schema
 
     async def plan_upgrade(self) -> UpgradePlan | None:
-        """What an upgrade is about to do for which all members must have ended; None where they need not."""
+        """Return the plan of an upgrade for which all members must have ended; None where they need not."""
         async with self._upgrading() as upgrading:
             return await upgrading.plan()
 
@@ -141,9 +141,8 @@ class Administration:
                 f"{member} has a lease for {lease:.1f} s: it lives, or has failed just now. Stop it, or wait that long"
             )
         config = Config()
-        own = replace(
-            config.queue_manager, name=ADMINISTRATOR, data=None, defaults="mq"
-        )  # which ends without its group
+        # with "mq" it ends without its group
+        own = replace(config.queue_manager, name=ADMINISTRATOR, data=None, defaults="mq")
         async with QueueManager.open(replace(config, queue_manager=own), group=self._group):
             try:
                 async with asyncio.timeout(timeout):

@@ -73,7 +73,7 @@ class Membership:
         self.joining = Joining(member.database, self.lease, self._instance, self._await_recovery)
         self.state = "away"
         self.waits_for = "the queue manager starts"
-        """What keeps the member from its group, in words; "" while it is there."""
+        """The words for what keeps the member from its group; "" while it is there."""
         self.lives = 0
         self._member = member
         self._database = member.database

@@ -56,7 +56,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradePlan:
-    """What an upgrade is about to do. `copied`: messages that an upgrade which was broken off has copied already;
+    """The plan of an upgrade. `copied`: messages that an upgrade which was broken off has copied already;
     None: there is no such.
     """
 

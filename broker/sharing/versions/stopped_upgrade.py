@@ -95,7 +95,7 @@ class StoppedUpgrade:
         self._sql = sql
 
     async def plan(self) -> UpgradePlan | None:
-        """What is to be done, unless it cannot be; None: the tables are not older than those that were made anew."""
+        """Return the plan; None where the tables are not older than those that were made anew."""
         if await self._session.fetchval("SELECT to_regclass($1)", f"{self._schema}.properties") is None:
             raise NoTablesError(self._schema)
         found = await self._version()
@@ -282,7 +282,7 @@ class StoppedUpgrade:
             await self._noted(progress, step=COMPARED)
 
     async def _noted(self, progress: Progress, **changes: object) -> Progress:
-        noted: Progress = replace(progress, **changes)  # type: ignore[arg-type]
+        noted: Progress = replace(progress, **changes)  # type: ignore[arg-type]  # each a field, by its name
         await noted.write(self._session, self._schema)
         return noted
 
