@@ -44,6 +44,7 @@ MAY_IMPORT = {
     },
     "databases": {"clock"},
     "groups": {"interface", "mqi"},
+    "jobs": {"dead_letters", "interface", "mqi"},
     "dead_letters": {"interface", "mqi"},
     "spark": {"", "interface", "mqi"},
     "http": {"", "clock", "mqi"},
