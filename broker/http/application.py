@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
-from starlette.routing import Mount, Route
+from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.routing import Route
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from broker.http.entrance.hosts import RequestOrigins
     from broker.http.metrics import Metrics
     from broker.http.probes import Probes
     from broker.http.served_manager import ServedManager
@@ -24,22 +25,34 @@ BODY_BYTES: Final = 64 * 1024
 
 STARTING: Final = "starting"
 
+CONSOLE: Final = "/console"
+"""The path to which `/` leads, where it is mounted."""
+
 
 class Mounted(NamedTuple):
     """A part of the server with routes of its own below a path, and a longest body."""
 
     path: str
     app: ASGIApp
-    body_bytes: int = BODY_BYTES
+    body_bytes: int | Callable[[str], int] = BODY_BYTES
+    """The longest body, or what tells it by the whole path."""
 
 
 class Application:
-    """The ASGI application of one address. Until the start is over it answers probes alone."""
+    """The ASGI application of one address. Until the start is over it answers probes alone. `origins` says by which
+    ways a request may come; without them by any.
+    """
 
     def __init__(
-        self, served: ServedManager, probes: Probes, metrics: Metrics | None, mounted: Sequence[Mounted] = ()
+        self,
+        served: ServedManager,
+        probes: Probes,
+        metrics: Metrics | None,
+        mounted: Sequence[Mounted] = (),
+        origins: RequestOrigins | None = None,
     ) -> None:
         self._served = served
+        self._origins = origins
         self._mounted = mounted
         routes = [
             Route("/livez", probes.live),
@@ -47,27 +60,49 @@ class Application:
             Route("/startupz", probes.startup),
         ]
         late = [] if metrics is None else [Route("/metrics", metrics.get)]
+        leading = [Route(path, _to_console) for path in ("/", CONSOLE) if any(each.path == CONSOLE for each in mounted)]
         paths = ", ".join([*(each.path for each in (*routes, *late)), *(f"{each.path}/..." for each in mounted)])
         self._probes = {each.path for each in routes}
         self._absent = f"there is nothing at this path; there are {paths}\n"
         self._app = Starlette(
-            routes=[*routes, *late, *(Mount(each.path, each.app) for each in mounted)],
+            routes=[*routes, *late, *leading],
             exception_handlers={404: self._not_found},
         )
         self._app.router.redirect_slashes = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        refusal = None if self._origins is None else self._origins.refusal(scope)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
         why = "" if scope["path"] in self._probes else self._served.failing_checks(ready=True).get(STARTING, "")
-        app = PlainTextResponse(f"{STARTING}: {why}\n", 503, headers={"Retry-After": "1"}) if why else self._app
-        await app(scope, receive, send)
+        if why:
+            await PlainTextResponse(f"{STARTING}: {why}\n", 503, headers={"Retry-After": "1"})(scope, receive, send)
+            return
+        part = self._part(scope["path"])
+        if part is None:
+            await self._app(scope, receive, send)
+        else:
+            await part.app({**scope, "root_path": part.path}, receive, send)
 
     def body_bytes(self, path: str) -> int:
         """Return how long the body of a request for this path may be."""
+        part = self._part(path)
+        if part is None:
+            return BODY_BYTES
+        return part.body_bytes if isinstance(part.body_bytes, int) else part.body_bytes(path)
+
+    def _part(self, path: str) -> Mounted | None:
+        """The part below whose path this one is."""
         for each in self._mounted:
-            if path == each.path or path.startswith(f"{each.path}/"):
-                return each.body_bytes
-        return BODY_BYTES
+            if path.startswith(each.path) and path[len(each.path) :][:1] == "/":
+                return each
+        return None
 
     async def _not_found(self, request: Request, error: Exception) -> Response:
         return PlainTextResponse(self._absent, 404)
+
+
+async def _to_console(request: Request) -> Response:
+    return RedirectResponse(f"{CONSOLE}/")
