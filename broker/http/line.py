@@ -3,7 +3,8 @@
 1. A head of more than 16 KiB is answered with 431, a body longer than its path may have with 413, what is no HTTP with
    400; then the line ends. What still comes is thrown away for a second, so that the answer arrives.
 2. A head that is not there 10 s after its first byte, or after the line began, ends the line without an answer. So does
-   a body that comes with less than 16 KiB a second after 30 s, and an answer that nobody reads for `send_timeout`.
+   a body that comes with less than 16 KiB a second after 30 s, and an answer that nobody reads for `send_timeout`. A
+   body that is not all there a second after its answer ends the line as well.
 """
 
 from __future__ import annotations
@@ -146,6 +147,8 @@ class HttpLine(HttpToolsProtocol):
         super().on_response_complete()
         if self.cycle.response_complete:  # nothing is asked behind it
             self._lines.idle(self)
+            if not self._in_head:  # it was answered, and its body is still coming: nobody wants that
+                self._watch(LINGER_SECONDS, self.cut)
 
     # Limits
 
@@ -167,6 +170,9 @@ class HttpLine(HttpToolsProtocol):
         """Answer a request that is not to be served, and end the line: without an answer where another is under way."""
         self._refused = status, text
         cycle = self.cycle
+        if cycle is not None and cycle.response_complete and not self._in_head:  # it has its answer
+            self.cut()
+            return
         if cycle is not None and not cycle.response_complete:
             if self._in_head or cycle.response_started or self.pipeline:
                 self.cut()
