@@ -49,6 +49,7 @@ class HttpLine(HttpToolsProtocol):
         self._gone = gone
         self._in_head = True  # or before it
         self._head_bytes = 0  # received of a head that is not there yet
+        self._begun = False  # it is known to be a head
         self._named_bytes = 0  # in the head that is being read
         self._body_bytes = 0
         self._body_bytes_max = 0
@@ -78,12 +79,12 @@ class HttpLine(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if self._in_head:
             self._head_bytes += len(data)
-            if self._timer is None:
-                self._watch(HEAD_SECONDS, self.cut)
         try:
             self.parser.feed_data(data)
             if self._in_head and self._head_bytes > HEAD_BYTES:
                 self._refuse(*HEAD_TOO_LONG)
+            elif self._timer is None:  # most requests come in one piece, and need none
+                self._watch_rest()
         except httptools.HttpParserUpgrade:  # to what is not spoken here: the request is answered as it is
             pass
         except httptools.HttpParserError as error:
@@ -107,8 +108,7 @@ class HttpLine(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._named_bytes = 0
-        if self._timer is None:  # it came in one piece with the request before
-            self._watch(HEAD_SECONDS, self.cut)
+        self._begun = True
 
     def on_url(self, url: bytes) -> None:
         self._count(len(url))
@@ -116,7 +116,11 @@ class HttpLine(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count(len(name) + len(value))
-        super().on_header(name, value)
+        name = name.lower()
+        if name == b"expect":
+            super().on_header(name, value)
+        else:
+            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self.app = application = self._lines.application  # that of this moment
@@ -124,10 +128,10 @@ class HttpLine(HttpToolsProtocol):
         if any(name == b"content-length" and int(value) > self._body_bytes_max for name, value in self.headers):
             raise RequestRefusedError(*BODY_TOO_LONG)
         super().on_headers_complete()
-        self._in_head, self._head_bytes, self._body_bytes = False, 0, 0
+        self._in_head, self._head_bytes, self._body_bytes, self._begun = False, 0, 0, False
         self._lines.asks(self)
-        self._measured_from = self._lines.clock.monotonic(), 0
-        self._watch(BODY_SECONDS, self._look_at_body)
+        cancel_timer(self._timer)
+        self._timer = None
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -156,6 +160,14 @@ class HttpLine(HttpToolsProtocol):
         self._named_bytes += size
         if self._named_bytes > HEAD_BYTES:
             raise RequestRefusedError(*HEAD_TOO_LONG)
+
+    def _watch_rest(self) -> None:
+        """Watch what is still to come of a request."""
+        if not self._in_head:
+            self._measured_from = self._lines.clock.monotonic(), 0
+            self._watch(BODY_SECONDS, self._look_at_body)
+        elif self._begun or self._head_bytes:
+            self._watch(HEAD_SECONDS, self.cut)
 
     def _look_at_body(self) -> None:
         now, (began, before) = self._lines.clock.monotonic(), self._measured_from

@@ -7,8 +7,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-import anyio
-
 from broker.http.rest.messaging.gets import INPUT, opened, take, take_later
 from broker.http.rest.messaging.leases import LeaseState
 from broker.http.rest.messaging.messaging_call import MessagingAnswer, message_answer, no_content, while_there
@@ -39,17 +37,17 @@ async def deliver(call: MessagingCall, leases: MessageLeases) -> MessagingAnswer
     leases.reserve(user)
     lease: MessageLease | None = None
     try:
-        connection = await call.own_connection()
+        own = await call.own_connection()
         try:
-            text = await _got(call, connection, meant)
+            text = await _got(call, own.connection, meant)
             if text is None:
                 return no_content()
             attempt = (ATTEMPT, b"%d" % (text.md.backout_count + 1))
             answer = message_answer(call.version, text, [attempt, (LEASE, b"%d" % meant.lease_ms)])
-            lease = leases.begin(user, call.q_name, connection, meant.lease_ms)
+            lease = leases.begin(user, call.q_name, own, meant.lease_ms)
         finally:
             if lease is None:
-                await _give_back(connection)
+                await own.close()
     finally:
         if lease is None:
             leases.free(user)
@@ -66,13 +64,6 @@ async def _got(call: MessagingCall, connection: Connection, meant: AskedMessages
         if text is None and meant.wait_ms:
             text = await while_there(call.receive, take_later(queue, meant))
         return text
-
-
-async def _give_back(connection: Connection) -> None:
-    with anyio.CancelScope(shield=True):
-        if connection.works and not connection.port.broken:
-            await connection.backout()
-        await connection.close()
 
 
 async def done(call: MessagingCall, leases: MessageLeases, id: str) -> MessagingAnswer:

@@ -21,8 +21,9 @@ from broker.mqi import MQRC
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker import Clock, Connection
+    from broker import Clock
     from broker.clock import Timer
+    from broker.http.rest.messaging.messaging_call import OwnConnection
 
 LEASES_MAX: Final = 1000
 LEASES_OF_USER_MAX: Final = 200
@@ -42,13 +43,13 @@ class LeaseState(StrEnum):
 
 
 class MessageLease:
-    """A lease: the message is got on `connection`, which is the lease's own."""
+    """A lease: the message is got on `own`, which is the lease's own connection."""
 
-    def __init__(self, user: str, q_name: str, connection: Connection) -> None:
+    def __init__(self, user: str, q_name: str, own: OwnConnection) -> None:
         self.id = token_hex(16)
         self.user = user
         self.q_name = q_name
-        self.connection = connection
+        self.own = own
         self.state = LeaseState.HELD
         self.error: MQError | None = None
         self.over = anyio.Event()
@@ -87,9 +88,9 @@ class MessageLeases:
         if not self._of_user[user]:
             del self._of_user[user]
 
-    def begin(self, user: str, q_name: str, connection: Connection, lease_ms: int) -> MessageLease:
+    def begin(self, user: str, q_name: str, own: OwnConnection, lease_ms: int) -> MessageLease:
         """Begin a lease, for which a place is reserved. The connection is the lease's from now on."""
-        lease = MessageLease(user, q_name, connection)
+        lease = MessageLease(user, q_name, own)
         self._held[lease.id] = lease
         self._run_out(lease, lease_ms)
         return lease
@@ -130,26 +131,16 @@ class MessageLeases:
         lease.timer = self._clock.call_later(lease_ms / 1000, over)
 
     async def _end(self, lease: MessageLease) -> None:
-        connection = lease.connection
         try:
             if lease.state is LeaseState.DONE:
-                await connection.commit()
-            else:
-                await connection.backout()
+                await lease.own.connection.commit()
         except MQError as error:
             lease.state, lease.error = LeaseState.LOST, error
         finally:
-            await _close(connection)
+            await lease.own.close()
             del self._held[lease.id]
             self.free(lease.user)
             self._over[lease.id] = lease
             while len(self._over) > REMEMBERED:
                 self._over.popitem(last=False)
             lease.over.set()
-
-
-async def _close(connection: Connection) -> None:
-    try:
-        await connection.close()
-    except MQError:
-        pass  # it has ended already

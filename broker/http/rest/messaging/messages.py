@@ -21,6 +21,7 @@ from broker.http.rest.messaging.refusals import unsupported_type
 from broker.mqi import MQRC, MQError
 
 if TYPE_CHECKING:
+    from broker import Connection, Queue
     from broker.http.rest.messaging.bodies import RoomForBodies
     from broker.http.rest.messaging.messaging_call import MessagingCall
     from broker.http.rest.messaging.parameters import AskedMessages
@@ -37,23 +38,25 @@ async def put(call: MessagingCall, room: RoomForBodies) -> MessagingAnswer:
     fields = put_fields(call.version, call.headers)
 
     async def limit() -> BodyLimit:
-        async with call.connection() as connection:
+        async with call.caller.connection() as connection:
+            call.check(connection)
             return await body_limit(connection, call.q_name)
 
     try:
         body = await body_of(call.headers, call.receive, limit, room)
         md, data = fields.message(call.q_name, body)
-        async with call.connection() as connection:
+        async with call.caller.connection() as connection:
+            call.check(connection)
             result = await connection.put1(call.q_name, data, md)
     finally:
         room.leave()
-    return text_answer(201, [(b"ibm-mq-md-messageId", id_out(call.version, result.md.msg_id).encode())])
+    return text_answer(201, [(b"ibm-mq-md-messageId", id_out(call.version, result.msg_id).encode())])
 
 
 async def browse(call: MessagingCall) -> MessagingAnswer:
     """GET message: the first that is meant, which stays. Raises NotTextError, MQError, InvalidValueError."""
     meant = asked(call.version, call.query, SELECTORS)
-    async with call.connection() as connection, await opened(connection, call.q_name, BROWSE, meant.selection) as queue:
+    async with call.caller.connection() as connection, await _queue(call, connection, BROWSE, meant) as queue:
         text = await first(queue, meant)
     return no_content() if text is None else message_answer(call.version, text, [])
 
@@ -63,7 +66,7 @@ async def remove(call: MessagingCall) -> MessagingAnswer:
     ready, and before it is written. Raises NotTextError, MQError, InvalidValueError, ClientGoneError.
     """
     meant = asked(call.version, call.query, (*SELECTORS, "wait"))
-    async with call.connection() as connection, await opened(connection, call.q_name, INPUT, meant.selection) as queue:
+    async with call.caller.connection() as connection, await _queue(call, connection, INPUT, meant) as queue:
         text = await take(queue, meant)
         if text is not None:
             answer = message_answer(call.version, text, [])
@@ -76,13 +79,17 @@ async def remove(call: MessagingCall) -> MessagingAnswer:
 
 async def _removed_later(call: MessagingCall, meant: AskedMessages) -> MessagingAnswer:
     """Wait for a message on a connection of its own: those of the pool are for calls that take no time."""
-    async with await call.own_connection() as own, await opened(own, call.q_name, INPUT, meant.selection) as queue:
-        text = await while_there(call.receive, take_later(queue, meant))
-        if text is None:
-            return no_content()
-        answer = message_answer(call.version, text, [])
-        await own.commit()
-        return answer
+    own = await call.own_connection()
+    try:
+        async with await opened(own.connection, call.q_name, INPUT, meant.selection) as queue:
+            text = await while_there(call.receive, take_later(queue, meant))
+            if text is None:
+                return no_content()
+            answer = message_answer(call.version, text, [])
+            await own.connection.commit()
+            return answer
+    finally:
+        await own.close()
 
 
 async def message_list(call: MessagingCall) -> MessagingAnswer:
@@ -91,7 +98,7 @@ async def message_list(call: MessagingCall) -> MessagingAnswer:
     """
     meant = asked(call.version, call.query, (*SELECTORS, "limit"))
     found: list[dict[str, str]] = []
-    async with call.connection() as connection, await opened(connection, call.q_name, BROWSE, meant.selection) as queue:
+    async with call.caller.connection() as connection, await _queue(call, connection, BROWSE, meant) as queue:
         try:
             async for message in listed(queue, meant):
                 md = message.md
@@ -107,3 +114,9 @@ async def message_list(call: MessagingCall) -> MessagingAnswer:
                 raise
     body = json.dumps({"messages": found}).encode()
     return MessagingAnswer(200, [_JSON, (b"content-length", b"%d" % len(body))], body)
+
+
+async def _queue(call: MessagingCall, connection: Connection, options: int, meant: AskedMessages) -> Queue:
+    """Open the queue of a call. Raises RestError where it names another queue manager, and what MQOPEN does."""
+    call.check(connection)
+    return await opened(connection, call.q_name, options, meant.selection)

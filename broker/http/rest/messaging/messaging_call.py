@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import anyio
 from starlette.responses import Response
 
+from broker import MQError
 from broker.http.rest.errors import unknown_q_mgr
 from broker.http.rest.messaging.bodies import ClientGoneError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
+
+    from starlette.types import Receive, Scope, Send
 
     from broker import Connection
     from broker.http.entrance import Caller
@@ -37,6 +39,11 @@ class MessagingAnswer(Response):
         self.raw_headers = headers
         self.body = body
         self.background = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body})
 
 
 NO_ANSWER: Final = MessagingAnswer(204, [])
@@ -65,24 +72,33 @@ class MessagingCall(NamedTuple):
     headers: list[tuple[bytes, bytes]]
     receive: Callable[[], Awaitable[Any]]
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        """A connection of the caller to the queue manager that is named, for no longer than a call takes. Raises
-        RestError for another.
-        """
+    async def own_connection(self) -> OwnConnection:
+        """Return a connection of the caller beside those that its other requests wait for. Raises what `check` does."""
         async with self.caller.connection() as connection:
-            self._check(connection)
-            yield connection
+            self.check(connection)
+            return OwnConnection(await connection.connect(APPLICATION))
 
-    async def own_connection(self) -> Connection:
-        """Return a connection of the caller beside those that its other requests wait for, to be entered or closed."""
-        async with self.caller.connection() as connection:
-            self._check(connection)
-            return await connection.connect(APPLICATION)
-
-    def _check(self, connection: Connection) -> None:
+    def check(self, connection: Connection) -> None:
+        """Raise RestError where the call names another queue manager than that which is served."""
         if self.q_mgr_name != connection.q_mgr_name:
             raise unknown_q_mgr(self.q_mgr_name)
+
+
+class OwnConnection:
+    """A connection of a caller for what takes time, to be closed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    async def close(self) -> None:
+        """Back out what is under syncpoint, and close it. Harmless where it has ended."""
+        with anyio.CancelScope(shield=True):
+            try:
+                if self.connection.works:
+                    await self.connection.backout()
+                await self.connection.close()
+            except MQError:
+                pass  # it has ended, and its unit of work with it
 
 
 async def while_there(receive: Callable[[], Awaitable[Any]], work: Awaitable[T]) -> T:

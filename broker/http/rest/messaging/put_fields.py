@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from broker.http.rest.messaging.identifiers import NO_CORRELATION, CorrelationId, correlation_in
@@ -68,6 +69,8 @@ class PutFields:
 
     def message(self, q_name: str, body: bytes) -> tuple[MessageDescriptor, bytes]:
         """Return the descriptor and the data to put on a queue."""
+        if self is _PLAIN:
+            return _PLAIN_MD, body
         md = self.descriptor()
         if not self.is_jms:
             return md, body
@@ -86,6 +89,12 @@ class PutFields:
         return encode({**values, **self.properties})
 
 
+_PLAIN: Final = PutFields()
+_PLAIN_MD: Final = _PLAIN.descriptor()
+"""The descriptor of a text without headers: one object, with which the queue manager completes each put as the last."""
+
+
+@lru_cache(maxsize=256)
 def check_content_type(value: str | None) -> bool:
     """True if this is the type of a text that can be put: one of `CONTENT_TYPES`, in UTF-8."""
     kind, *parameters = (part.strip().lower() for part in (value or "").split(";"))
@@ -97,12 +106,13 @@ def put_fields(version: RestVersion, headers: Iterable[tuple[bytes, bytes]]) -> 
     """Return what the headers of a put say; names are in small letters. Those that the version does not have count for
     nothing. Raises InvalidValueError.
     """
+    own = [each for each in headers if each[0].startswith(b"ibm-mq-") and each[0] != _CSRF]
+    if not own:
+        return _PLAIN
     fields = PutFields()
     seen: set[bytes] = set()
     user: list[str] = []
-    for name, value in headers:
-        if not name.startswith(b"ibm-mq-"):
-            continue
+    for name, value in own:
         reader = _READERS.get(name)
         if reader is not None and (version.has_properties or name not in _LATER):
             if name in seen:
@@ -112,8 +122,8 @@ def put_fields(version: RestVersion, headers: Iterable[tuple[bytes, bytes]]) -> 
         elif version.has_properties and name == _USER_PROPERTIES:
             user.append(header_text(value))
         elif version.has_properties and name.startswith(_USER_PROPERTY):
-            own = header_text(name[len(_USER_PROPERTY) :])
-            _add(fields, {own: typed(own, header_text(value), "string", quoted=True)})
+            property = header_text(name[len(_USER_PROPERTY) :])
+            _add(fields, {property: typed(property, header_text(value), "string", quoted=True)})
     if user:
         _add(fields, properties_in(joined(user)))
     return fields
@@ -176,6 +186,7 @@ _READERS: Final[dict[bytes, Callable[[PutFields, RestVersion, str], None]]] = {
     b"ibm-mq-md-priority": _priority,
     b"ibm-mq-md-replyto": _reply_to,
 }
+_CSRF: Final = b"ibm-mq-rest-csrf-token"
 _LATER: Final = (b"ibm-mq-md-priority",)
 _USER_PROPERTIES: Final = USER_PROPERTIES.encode()
 _USER_PROPERTY: Final = _USER_PROPERTIES + b"-"

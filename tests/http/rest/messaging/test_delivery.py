@@ -138,3 +138,26 @@ async def test_parameters_that_are_none_are_400(rest: Rest, query: str) -> None:
     await rest.put("Q", b"A")
     assert refusal(await deliver(rest, query)) == (400, 0)
     assert await rest.depth("Q") == 1
+
+
+@pytest.mark.parametrize("remembered", [60, 900])
+async def test_a_lease_outlives_the_connections_that_its_user_has_left(
+    rest: Rest, remembered: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.http.entrance.entrance.REMEMBERED_SECONDS", remembered)
+    await rest.put("Q", b"A")
+    where = (await deliver(rest, "?lease=3600000")).headers["location"]
+    for _ in range(12):
+        await rest.clock.advance(10)
+        await settle()
+    assert (await rest.ask("DELETE", where)).status == 204
+    assert await rest.depth("Q") == 0
+
+
+async def test_a_lease_whose_user_is_no_user_any_more_comes_back(rest: Rest) -> None:
+    await rest.put("Q", b"A")
+    where = (await deliver(rest, "?lease=3600000")).headers["location"]
+    await rest.run("ALTER USER('app') STATUS(DISABLED)")
+    assert (await rest.ask("DELETE", where)).status == 401
+    async with rest.owner.open("Q", MQOO.INPUT_SHARED) as queue:
+        assert (await queue.get(wait=60)).data == b"A"
