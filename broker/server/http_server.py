@@ -92,7 +92,7 @@ class HttpServer:
     ) -> None:
         self.addresses: tuple[str, ...] = ()
         self._probes = Probes(served)
-        self._entrance = Entrance(served, clock, config.http.connections_per_user)
+        self.entrance = Entrance(served, clock, config.http.connections_per_user)
         self._scrapes = Scrapes(served, clock, config.http.queues_max)
         self._served = served
         self._config = config
@@ -112,7 +112,7 @@ class HttpServer:
             await self._listen(undo)
             self._hung_up = anyio.Event()
             self._start_soon(self._accept, undo.pop_all(), self._hung_up)
-            self._start_soon(self._entrance.run)
+            self._start_soon(self.entrance.run)
         logger.info("HTTP listening addresses=%s", ",".join(self.addresses))
         self._warn_of_names()
         return self
@@ -128,7 +128,7 @@ class HttpServer:
                 await hung_up.wait()
                 for address in self._addresses:
                     await address.lines.end(CLOSE_SECONDS)
-                await self._entrance.close()
+                await self.entrance.close()
 
     def check_users(self) -> None:
         """Raise StartError where other machines are served, and nobody could prove who they are."""
@@ -164,7 +164,7 @@ class HttpServer:
     def change(self, http: HttpConfig) -> None:
         """Answer by other settings of `[http]` from now on, but for those that say where it listens, and with TLS."""
         self._scrapes.queues_max = http.queues_max
-        self._entrance.most = http.connections_per_user
+        self.entrance.most = http.connections_per_user
         for address in self._addresses:
             address.lines.most = http.connections
             address.lines.application = self._application(http, probes=address.probes)
@@ -206,7 +206,7 @@ class HttpServer:
         """Return what is answered at an address by these settings."""
         shown = http.probes_metrics or not probes
         need_users = http.metrics_need_users and not probes
-        metrics = Metrics(self._scrapes, self._entrance, need_users=need_users) if shown else None
+        metrics = Metrics(self._scrapes, self.entrance, need_users=need_users) if shown else None
         if probes:
             return Application(self._served, self._probes, metrics)
         origins = RequestOrigins(http.names, frozenset(http.forwarded_from))
@@ -214,7 +214,7 @@ class HttpServer:
 
     def _parts(self, http: HttpConfig) -> list[Mounted]:
         """Return the parts that are mounted beside probes and figures."""
-        rest = RestApplication(self._entrance, {})
+        rest = RestApplication(self.entrance, {})
         return [Mounted(PATH, rest, rest.body_bytes)]
 
     async def _accept(self, undo: ExitStack, hung_up: anyio.Event) -> None:
