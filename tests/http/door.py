@@ -68,7 +68,7 @@ class Door:
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
             headers = ("Content-Type: application/json;charset=utf-8", *headers)
-        return await ask(self.port, path, *headers, method=method, body=body, **given)  # type: ignore[arg-type]
+        return await ask(self.port, path, *headers, method=method, body=body, **given)
 
     async def log_in(self, user: str, password: str = PASSWORD, *headers: str) -> str:
         """Log in by REST; the Cookie header to send."""

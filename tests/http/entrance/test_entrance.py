@@ -10,8 +10,8 @@ import pytest
 
 from broker import MQError
 from broker.engine.security import passwords
+from broker.http.entrance import Caller, sessions
 from broker.http.entrance import entrance as entrances
-from broker.http.entrance import sessions
 from broker.http.entrance.pool import ConnectionPool
 from broker.mqi import MQOO, MQPMO, MQRC
 from broker.testing import settle
@@ -86,11 +86,11 @@ async def test_n5_1_a_user_that_was_disabled_for_a_moment_comes_in_again_by_its_
         assert (await connection.own_user()).user == "bob"
 
 
-async def admitted(door: Door, user: str) -> entrances.Caller:
+async def admitted(door: Door, user: str) -> Caller:
     """One who is let in, as a part of the server has it."""
     await door.log_in(user)
     session = list(door.entrance.sessions._by_digest.values())[-1]
-    return entrances.Caller(session.guest, session.form_token, session)
+    return Caller(session.guest, session.form_token, session)
 
 
 async def test_a_login_ends_the_session_before_it_and_has_a_cookie_of_its_own(door: Door) -> None:
@@ -235,7 +235,7 @@ async def test_a_request_more_than_there_are_connections_waits_for_its_turn_and_
         assert (pool.lent, len(pool)) == (0, 2)
 
 
-async def taken(caller: entrances.Caller) -> Connection:
+async def taken(caller: Caller) -> Connection:
     async with caller.connection() as connection:
         return connection
 
