@@ -284,11 +284,9 @@ async def test_a_line_that_is_made_in_the_turn_in_which_the_listener_ends_is_end
     turns: int, manager: QueueManager
 ) -> None:
     """uvloop tells the protocol of a line nothing whose making is cancelled."""
-    clients = []
     async with serving(manager) as server:
         host, _, port = server.addresses[0].rpartition(":")
-        for _ in range(3):
-            clients.append(socket.create_connection((host, int(port))))
+        clients = [socket.create_connection((host, int(port))) for _ in range(3)]
         for _ in range(turns):
             await asyncio.sleep(0)
     assert server.sessions == 0
