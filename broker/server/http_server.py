@@ -21,7 +21,7 @@ from broker.http.entrance.hosts import RequestOrigins
 from broker.http.lines import HttpLines
 from broker.http.metrics import Metrics, Scrapes
 from broker.http.probes import Probes
-from broker.http.rest.administration.administration import Administration
+from broker.http.rest.administration.administration import AdministrationPart
 from broker.http.rest.application import PATH, RestApplication
 from broker.server.errors import StartError
 from broker.server.listening import printed, tcp_sockets
@@ -215,7 +215,7 @@ class HttpServer:
 
     def _parts(self, http: HttpConfig) -> list[Mounted]:
         """Return the parts that are mounted beside probes and figures."""
-        rest = RestApplication(self.entrance, {"admin": Administration(self._served)})
+        rest = RestApplication(self.entrance, {"admin": AdministrationPart(self._served)})
         return [Mounted(PATH, rest, rest.body_bytes)]
 
     async def _accept(self, undo: ExitStack, hung_up: anyio.Event) -> None:
