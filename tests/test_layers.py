@@ -47,7 +47,7 @@ MAY_IMPORT = {
     "jobs": {"dead_letters", "interface", "mqi"},
     "dead_letters": {"interface", "mqi"},
     "spark": {"", "interface", "mqi"},
-    "http": {"", "clock", "mqi"},
+    "http": {"", "clock", "commands", "mqi"},
     "transactions": {"clock", "databases", "interface", "mqi"},
     "wire": {"interface", "mqi"},
     "client": {"clock", "interface", "mqi", "refusals", "secret_files", "unclosed", "wire"},

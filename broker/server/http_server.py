@@ -22,6 +22,7 @@ from broker.http.jobs import JOBS, JobsApplication
 from broker.http.lines import HttpLines
 from broker.http.metrics import Metrics, Scrapes
 from broker.http.probes import Probes
+from broker.http.rest.administration.administration import AdministrationPart
 from broker.http.rest.application import PATH, RestApplication
 from broker.http.rest.messaging import MessagingPart
 from broker.server.errors import StartError
@@ -95,7 +96,7 @@ class HttpServer:
     ) -> None:
         self.addresses: tuple[str, ...] = ()
         self._probes = Probes(served)
-        self._entrance = Entrance(served, clock, config.http.connections_per_user)
+        self.entrance = Entrance(served, clock, config.http.connections_per_user)
         self._scrapes = Scrapes(served, clock, config.http.queues_max)
         self._served = served
         self._config = config
@@ -110,7 +111,8 @@ class HttpServer:
         self._hung_up: anyio.Event | None = None  # while it listens
         self._reserve = MemoryReserve(config.limits.server_bytes)
         self._messaging = MessagingPart(clock, start_soon, self._room)
-        self._rest = RestApplication(self._entrance, {"messaging": self._messaging})
+        parts = {"messaging": self._messaging, "admin": AdministrationPart(served)}
+        self._rest = RestApplication(self.entrance, parts)
 
     async def __aenter__(self) -> Self:
         check_http(self._config)
@@ -118,7 +120,7 @@ class HttpServer:
             await self._listen(undo)
             self._hung_up = anyio.Event()
             self._start_soon(self._accept, undo.pop_all(), self._hung_up)
-            self._start_soon(self._entrance.run)
+            self._start_soon(self.entrance.run)
         logger.info("HTTP listening addresses=%s", ",".join(self.addresses))
         self._warn_of_names()
         return self
@@ -135,7 +137,7 @@ class HttpServer:
                 for address in self._addresses:
                     await address.lines.end(CLOSE_SECONDS)
                 await self._messaging.end()
-                await self._entrance.close()
+                await self.entrance.close()
 
     def share(self, reserve: MemoryReserve) -> None:
         """Count long bodies with what the lines of the MQI hold: `[limits] server_bytes` is for both."""
@@ -179,7 +181,7 @@ class HttpServer:
     def change(self, http: HttpConfig) -> None:
         """Answer by other settings of `[http]` from now on, but for those that say where it listens, and with TLS."""
         self._scrapes.queues_max = http.queues_max
-        self._entrance.most = http.connections_per_user
+        self.entrance.most = http.connections_per_user
         for address in self._addresses:
             address.lines.most = http.connections
             address.lines.application = self._application(http, probes=address.probes)
@@ -221,7 +223,7 @@ class HttpServer:
         """Return what is answered at an address by these settings."""
         shown = http.probes_metrics or not probes
         need_users = http.metrics_need_users and not probes
-        metrics = Metrics(self._scrapes, self._entrance, need_users=need_users) if shown else None
+        metrics = Metrics(self._scrapes, self.entrance, need_users=need_users) if shown else None
         if probes:
             return Application(self._served, self._probes, metrics)
         origins = RequestOrigins(http.names, frozenset(http.forwarded_from))
@@ -229,7 +231,7 @@ class HttpServer:
 
     def _parts(self, http: HttpConfig) -> list[Mounted]:
         """Return the parts that are mounted beside probes and figures."""
-        jobs = JobsApplication(self._entrance)
+        jobs = JobsApplication(self.entrance)
         return [Mounted(PATH, self._rest, self._rest.body_bytes), Mounted(JOBS, jobs)]
 
     async def _accept(self, undo: ExitStack, hung_up: anyio.Event) -> None:

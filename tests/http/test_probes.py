@@ -133,7 +133,7 @@ async def test_an_unknown_path_is_answered_with_those_that_there_are(port: int) 
     for path in ("/", "/healthz", "/livez/", "/metrics/x", "/%2e%2e/etc/passwd"):
         answer = await ask(port, path)
         assert (answer.status, answer.text) == (
-            404,
-            "there is nothing at this path; there are /livez, /readyz, /startupz, /metrics, /ibmmq/rest/..., "
-            "/jobs/...\n",
+            404, "there is nothing at this path; there are /livez, /readyz, /startupz, /metrics, /openapi.json, "
+            "/ibmmq/rest/..., /jobs/...
+"
         )  # fmt: skip

@@ -22,7 +22,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 def queue_rows(rates: Rates, order: str = "age", pattern: str = "") -> list[list[str]]:
     """Return the rows of the queues whose names have `pattern` in them, or match it where it has a `*`."""
-    queues = [each for each in rates.now.figures["queues"] if _matches(each["name"], pattern)]
+    queues = [each for each in rates.now.figures["queues"] if named_like(each["name"], pattern)]
 
     def place(queue: Mapping[str, Any]) -> tuple[float, float, str]:
         first = {"age": queue["oldest_age"], "rate": _flow(rates, queue), "depth": queue["depth"]}[order]
@@ -109,6 +109,7 @@ def _rate(a_second: float, sign: str = "-") -> str:
     return "" if not a_second else format(a_second, f"{sign},.1f" if abs(a_second) < 100 else f"{sign},.0f")
 
 
-def _matches(name: str, pattern: str) -> bool:
+def named_like(name: str, pattern: str) -> bool:
+    """True if a name is like ORDERS.*, or has this text where there is no * in it; in upper case or lower."""
     pattern = pattern.upper()
     return fnmatchcase(name.upper(), pattern) if "*" in pattern else pattern in name.upper()
