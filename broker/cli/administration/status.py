@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from broker.cli.conversation import converse, with_url
-from broker.cli.terminal.moment import in_utc
 from broker.cli.terminal.screen import repeat
 from broker.cli.terminal.terminal import say
 from broker.dead_letters import dead_letter_queues
 from broker.mqi import MQRC, MQError
+from broker.presentation.moments import in_utc
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.cli.messages.headers import headers
 from broker.mqi.structures import DESCRIPTOR_FIELDS
+from broker.presentation.headers import headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
