@@ -1,4 +1,4 @@
-"""What people read, on a terminal or in a browser: the same words and figures for both, without I/O.
+"""Texts for people, on a terminal or in a browser: the same words and figures for both, without I/O.
 
 ages      a time in few characters
 escaping  text that somebody else chose, made fit to be shown

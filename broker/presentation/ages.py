@@ -15,3 +15,11 @@ def age(seconds: float) -> str:
     if whole < _DAY:
         return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02} m"
     return f"{whole // _DAY:,} d {whole % _DAY // _HOUR:02} h"
+
+
+def coarse_age(seconds: float) -> str:
+    """Return a time that changes seldom while somebody looks at it: `12 s`, `5 m`, `3 h 07 m`, `4 d 11 h`."""
+    whole = int(seconds)
+    if whole < _MINUTE:
+        return f"{whole} s"
+    return f"{whole // _MINUTE} m" if whole < _HOUR else age(whole)
