@@ -55,7 +55,7 @@ _INSTANTS: Final = frozenset({"next_release", "last_error_at"})
 _NEW_NAMES: Final = {"waiting": "delayed"}
 """The figures that programs read under an old name too, until 0.2."""
 
-_COUNTS: Final = ("puts", "gets")
+_COUNTS: Final = ("refused_puts", "puts", "gets")
 """The figures of a queue that only grow: its section has them, tables do not."""
 
 _IN_JSON_ONLY: Final = ("queues",)

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 import htpy as h
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
-from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from broker.http.callers import STATUSES, NotAdmittedError
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from starlette.requests import Request
-    from starlette.responses import Response
     from starlette.types import Receive, Scope, Send
 
     from broker import Clock
@@ -45,6 +44,8 @@ STREAMS_MAX: Final = 128
 FORBIDDEN: Final = 403
 BAD_REQUEST: Final = 400
 UNAVAILABLE: Final = 503
+NOT_FOUND: Final = 404
+_ABSENT: Final = frozenset({MQRC.UNKNOWN_OBJECT_NAME, MQRC.NO_MSG_AVAILABLE})
 _REFRESH_SECONDS: Final = 2
 _AWAY: Final = frozenset(reason for reason, status in STATUSES.items() if status == UNAVAILABLE)
 
@@ -133,17 +134,19 @@ class Console:
         if page.parts is not None and "live" in visit.request.query_params:
             return self._stream(page, visit)
         content = await self._content(page, visit)
+        if isinstance(content, Response):
+            return content
         notice = self.site.notice(visit.caller.user, visit.query("said"))
         return html(document(visit, page, content, self._pages, notice), content.status)
 
-    async def _content(self, page: ConsolePage, visit: Visit) -> Content:
+    async def _content(self, page: ConsolePage, visit: Visit) -> Content | Response:
         await self._learn_name(visit)
         try:
             return await page.content(visit)
         except MQError as error:
             if error.reason in _AWAY:
                 raise
-            status = {MQRC.UNKNOWN_OBJECT_NAME: 404}.get(MQRC(error.reason), STATUSES.get(error.reason, BAD_REQUEST))
+            status = NOT_FOUND if error.reason in _ABSENT else STATUSES.get(error.reason, BAD_REQUEST)
             return Content("Not to be shown", h.p(".notice.bad", role="alert")[shown(str(error), 1000)], (), status)
 
     async def _learn_name(self, visit: Visit) -> None:

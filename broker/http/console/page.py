@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from htpy import Node
     from markupsafe import Markup
     from starlette.datastructures import FormData
+    from starlette.responses import Response
 
     from broker.http.console.visit import Visit
 
@@ -54,13 +55,13 @@ class ConsolePage:
     """A page of the console.
 
     `path` is below the console, with `{name:segment}` for a part of it that is any text. `name` stands in the
-    navigation, if it is not empty. `content` returns what is shown to a visitor, `parts` what of it the page's stream
-    keeps up, once a second at most. `actions` are what its forms do, by the name that the form gives; each is an MQSC
-    command or a call of the MQI of the visitor.
+    navigation, if it is not empty. `content` returns what is shown to a visitor, or an answer that is no page; `parts`
+    what of it the page's stream keeps up, once a second at most. `actions` are what its forms do, by the name that the
+    form gives; each is an MQSC command or a call of the MQI, as the visitor.
     """
 
     path: str
-    content: Callable[[Visit], Awaitable[Content]]
+    content: Callable[[Visit], Awaitable[Content | Response]]
     name: str = ""
     parts: Callable[[Visit], Awaitable[Parts]] | None = None
     actions: Mapping[str, Act] = field(default_factory=dict)

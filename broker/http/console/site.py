@@ -6,6 +6,7 @@ from collections import OrderedDict
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Final
 
+from broker.http.console.browsing.cursors import BrowseCursors
 from broker.http.console.figures.observatory import Observatory
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Site:
         self.served = served
         self.start_soon = start_soon
         self.observatory = Observatory(served, clock, start_soon)
+        self.cursors = BrowseCursors(clock, start_soon)
         self.q_mgr_name = ""  # until it is known
         self._notices: OrderedDict[str, tuple[str, Notice]] = OrderedDict()
 
@@ -55,5 +57,6 @@ class Site:
         return self._notices.pop(word)[1]
 
     def end(self) -> None:
-        """End the streams of all pages."""
+        """End the streams and the cursors of all pages."""
         self.observatory.end()
+        self.cursors.end()

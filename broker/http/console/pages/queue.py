@@ -81,7 +81,7 @@ async def _content(visit: Visit) -> Content:
             h.section[h.h2["Now"], live("now", parts, look="tiles")],
             h.div(".columns")[
                 section("The last 15 minutes", live("lines", parts)),
-                section("Why messages wait", await _explained(visit, name)),
+                section("Why messages wait", await _explained(visit, name), id="why"),
             ],
             h.div(".columns")[
                 section(
