@@ -8,6 +8,7 @@ from collections import defaultdict
 from tests.test_layers import FILES, ROOT, parsed
 
 PLAIN_BY_PACKAGE = {
+    "Caller": {"broker/core", "broker/http"},
     "Consumer": {"broker/core", "broker/interface"},
     "Database": {"broker/databases", "broker/sharing"},
     "Deliveries": {"broker/core", "broker/interface"},

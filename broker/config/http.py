@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.config.kinds import Choice, SocketAddress, Switch, Whole, host_and_port, is_loopback
+from broker.config.kinds import (
+    Choice,
+    HostName,
+    IpAddress,
+    Several,
+    SocketAddress,
+    Switch,
+    Whole,
+    host_and_port,
+    is_loopback,
+)
 from broker.config.security import tls_lines
 from broker.config.setting import about, live
 
@@ -68,6 +78,36 @@ class HttpConfig:
             Whole(0, 1_000_000), "Most queues with figures of their own in /metrics; a figure counts those left out."
         ),
     )
+
+    hosts: tuple[str, ...] = field(
+        default=(),
+        metadata=live(
+            Several(HostName(), 'a list of names of hosts in quotes, such as ["mq.example.com"]'),
+            "Names by which browsers and clients reach listen, beside localhost and its address. A request with any "
+            "other Host is answered with 421: so no page of elsewhere reaches it by a name made to lead here.",
+        ),
+    )
+    forwarded_from: tuple[str, ...] = field(
+        default=(),
+        metadata=live(
+            Several(IpAddress(), 'a list of addresses in quotes, such as ["127.0.0.1"]'),
+            "Addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed. The callers of any other "
+            "proxy have its address.",
+        ),
+    )
+    connections_per_user: int = field(
+        default=100,
+        metadata=live(
+            Whole(1, 100_000),
+            "Most connections to the queue manager for the requests of one caller; the request behind them waits.",
+        ),
+    )
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names by which `listen` is reached, in small letters, beside its addresses."""
+        own = [host_and_port(self.listen)[0]] if self.listen else []
+        return frozenset(each.lower() for each in (*self.hosts, *own))
 
     @property
     def serves_others(self) -> bool:

@@ -177,6 +177,18 @@ class HostName(TextKind):
 
 
 @dataclass(frozen=True, slots=True)
+class IpAddress(TextKind):
+    """The address of a host, not its name."""
+
+    expected: str = "an address, such as 127.0.0.1 or ::1"
+
+    def check(self, value: object, folder: Path) -> object:
+        if not isinstance(value, str):
+            raise ValueError(self.expected)
+        return str(ipaddress.ip_address(value))
+
+
+@dataclass(frozen=True, slots=True)
 class LoopbackHost(TextKind):
     """An address that no other machine can reach: a listener without TLS would show passwords to a network."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Mount, Route
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from broker.http.entrance.hosts import RequestOrigins
     from broker.http.metrics import Metrics
     from broker.http.probes import Probes
     from broker.http.served_manager import ServedManager
@@ -23,6 +24,9 @@ BODY_BYTES: Final = 64 * 1024
 """The longest body of a request, where a mounted part does not say otherwise."""
 
 STARTING: Final = "starting"
+
+CONSOLE: Final = "/console"
+"""The path to which `/` leads, where it is mounted."""
 
 
 class Mounted(NamedTuple):
@@ -34,12 +38,20 @@ class Mounted(NamedTuple):
 
 
 class Application:
-    """The ASGI application of one address. Until the start is over it answers probes alone."""
+    """The ASGI application of one address. Until the start is over it answers probes alone. `origins` says by which
+    ways a request may come; without them by any.
+    """
 
     def __init__(
-        self, served: ServedManager, probes: Probes, metrics: Metrics | None, mounted: Sequence[Mounted] = ()
+        self,
+        served: ServedManager,
+        probes: Probes,
+        metrics: Metrics | None,
+        mounted: Sequence[Mounted] = (),
+        origins: RequestOrigins | None = None,
     ) -> None:
         self._served = served
+        self._origins = origins
         self._mounted = mounted
         routes = [
             Route("/livez", probes.live),
@@ -47,17 +59,22 @@ class Application:
             Route("/startupz", probes.startup),
         ]
         late = [] if metrics is None else [Route("/metrics", metrics.get)]
+        leading = [Route(path, _to_console) for path in ("/", CONSOLE) if any(each.path == CONSOLE for each in mounted)]
         paths = ", ".join([*(each.path for each in (*routes, *late)), *(f"{each.path}/..." for each in mounted)])
         self._probes = {each.path for each in routes}
         self._absent = f"there is nothing at this path; there are {paths}\n"
         self._app = Starlette(
-            routes=[*routes, *late, *(Mount(each.path, each.app) for each in mounted)],
+            routes=[*routes, *late, *leading, *(Mount(each.path, each.app) for each in mounted)],
             exception_handlers={404: self._not_found},
         )
         self._app.router.redirect_slashes = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        refusal = None if self._origins is None else self._origins.refusal(scope)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
         why = "" if scope["path"] in self._probes else self._served.failing_checks(ready=True).get(STARTING, "")
         app = PlainTextResponse(f"{STARTING}: {why}\n", 503, headers={"Retry-After": "1"}) if why else self._app
         await app(scope, receive, send)
@@ -71,3 +88,7 @@ class Application:
 
     async def _not_found(self, request: Request, error: Exception) -> Response:
         return PlainTextResponse(self._absent, 404)
+
+
+async def _to_console(request: Request) -> Response:
+    return RedirectResponse(f"{CONSOLE}/")

@@ -12,9 +12,10 @@ import anyio.lowlevel
 from starlette.responses import PlainTextResponse, StreamingResponse
 
 from broker import MQError
-from broker.http.callers import NotAdmittedError, admitted, credentials_of, refusal, unauthorized
+from broker.http.entrance import NotAdmittedError
 from broker.http.exposition import END_OF_OPEN_METRICS, OPEN_METRICS, PLAIN, accepts, open_metrics, pieces
 from broker.http.process_figures import ProcessFigures
+from broker.http.refusals import refusal, unauthorized
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from broker import Clock, Connection
+    from broker.http.entrance import Entrance
     from broker.http.served_manager import ServedManager
 
     Connecting: TypeAlias = Callable[[], AbstractAsyncContextManager[Connection]]
@@ -36,12 +38,12 @@ BAD_REQUEST: Final = 400
 
 
 class AskedScrape(NamedTuple):
-    """What is asked for, and by whom: the digest of a caller's credentials, empty where everybody is given the same."""
+    """The figures asked for, and who asks: the user, empty where everybody is given the same."""
 
     queue: str = "*"
     per: str = "queue"
     names: str = "evermq"
-    caller: bytes = b""
+    caller: str = ""
 
 
 PARAMETERS: Final = ("queue", "per", "names")
@@ -84,8 +86,9 @@ class Scrapes:
 class Metrics:
     """The figures as they are shown at one address. With `need_users` they are those that the caller may display."""
 
-    def __init__(self, scrapes: Scrapes, *, need_users: bool) -> None:
+    def __init__(self, scrapes: Scrapes, entrance: Entrance, *, need_users: bool) -> None:
         self._scrapes = scrapes
+        self._entrance = entrance
         self._need_users = need_users
 
     async def get(self, request: Request) -> Response:
@@ -105,9 +108,9 @@ class Metrics:
         asked, served = _parameters(request), self._scrapes.served
         if not self._need_users:
             return await self._scrapes.texts(asked, served.as_server)
-        credentials = credentials_of(request)
-        async with admitted(served, credentials) as connection:
-            own = asked._replace(caller=credentials.digest)
+        caller = await self._entrance.admit(request)
+        async with caller.connection() as connection:
+            own = asked._replace(caller=caller.user)
             return await self._scrapes.texts(own, lambda: nullcontext(connection))
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
 from broker import MQError, connect
 from broker.mqi import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
     from broker import Clock, Connection, QueueManager
-    from broker.http.callers import CallerCredentials
+    from broker.http.entrance import CallerCredentials
 
 APPLICATION: Final = "evermq http"
 """The name by which its connections are known."""
@@ -28,8 +27,10 @@ class ServedManager(Protocol):
     def failing_checks(self, *, ready: bool) -> dict[str, str]:
         """Return the checks that fail, by their names, each with its reason (`QueueManager.failing_checks`)."""
 
-    def as_caller(self, credentials: CallerCredentials) -> AbstractAsyncContextManager[Connection]:
-        """A connection whose calls are judged as those of a caller. Raises NOT_AUTHORIZED (2035)."""
+    async def admitted(self, credentials: CallerCredentials) -> Callable[[], Awaitable[Connection]]:
+        """Let a caller in: what makes connections whose calls are judged as its own. Raises NOT_AUTHORIZED (2035), and
+        so does what is returned, where it may come in no more.
+        """
 
     def as_server(self) -> AbstractAsyncContextManager[Connection]:
         """A connection that may do everything that the server may."""
@@ -45,18 +46,23 @@ class ManagerInProcess:
         """Return the checks of the queue manager that fail."""
         return self._manager.failing_checks(ready=ready)
 
-    @asynccontextmanager
-    async def as_caller(self, credentials: CallerCredentials) -> AsyncIterator[Connection]:
-        """A connection of the caller, who is let in as the listener lets programs in."""
+    async def admitted(self, credentials: CallerCredentials) -> Callable[[], Awaitable[Connection]]:
+        """Let a caller in as the listener lets programs in, but for its trust in this machine: a page in a browser is
+        on it, too.
+        """
         login = await self._manager.login(
             address=credentials.address,
             user=credentials.user,
             password=credentials.password,
             token=credentials.token,
             certificate=credentials.certificate,
+            must_prove=True,
         )
-        async with self._manager.connect(APPLICATION, as_user=login) as connection:
-            yield connection
+
+        async def connecting() -> Connection:
+            return await self._manager.connect(APPLICATION, as_user=login)
+
+        return connecting
 
     def as_server(self) -> AbstractAsyncContextManager[Connection]:
         """A connection of the owner of the queue manager."""
@@ -91,19 +97,20 @@ class ManagerAtUrl:
         """Return `connection` if there is none: this process is alive, and not ready."""
         return {"connection": self._why} if ready and self._why else {}
 
-    @asynccontextmanager
-    async def as_caller(self, credentials: CallerCredentials) -> AsyncIterator[Connection]:
-        """A connection of the caller, whom the queue manager lets in. One who brings nothing is let in by nobody: what
-        the environment of this process has would prove another.
+    async def admitted(self, credentials: CallerCredentials) -> Callable[[], Awaitable[Connection]]:
+        """Let a caller in whom the queue manager lets in; its first connection tells. One who brings nothing is let in
+        by nobody: what the environment of this process has would prove another.
         """
         password, token = (_text(each) for each in (credentials.password, credentials.token))
         if password is None and token is None:
             raise MQError(MQRC.NOT_AUTHORIZED, "not authorized")
-        connecting = connect(
-            self._callers_url, appl_name=APPLICATION, user=credentials.user, password=password, token=token
-        )
-        async with connecting as connection:
-            yield connection
+
+        async def connecting() -> Connection:
+            return await connect(
+                self._callers_url, appl_name=APPLICATION, user=credentials.user, password=password, token=token
+            )
+
+        return connecting
 
     def as_server(self) -> AbstractAsyncContextManager[Connection]:
         """A connection of the server's, beside the one that is kept."""

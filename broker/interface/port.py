@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from broker.interface.answers import GetAnswer, LogPiece, Opened, PendingStarts, Placed, PlacedMany, StartLease
-    from broker.mqi.access import Access
+    from broker.mqi.access import Access, OwnUser
     from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
@@ -310,6 +310,10 @@ class Port(ClaimPort, DeliveryPort, ExternalPort):
         UNKNOWN_OBJECT_NAME (2085).
         """
         return self.forward("explain", q_name, msg_id, correl_id, group_id)
+
+    def own_user(self) -> Call[OwnUser]:
+        """Return the user whose calls these are, as it is now."""
+        return self.forward("own_user")
 
     def explain_open(self, name: str, q_mgr_name: str, object_type: int, user: str, rights: str) -> Call[Access]:
         """Explain whether a user, the caller where none is named, has rights on an object, by their words with commas.

@@ -14,7 +14,7 @@ from broker.mqi.constants.objects import MQOT
 
 if TYPE_CHECKING:
     from broker.interface.port import Port
-    from broker.mqi.access import Access
+    from broker.mqi.access import Access, OwnUser
 
 
 def process_user() -> str:
@@ -31,12 +31,18 @@ def _name(number: int) -> str:
 
 
 class AccessQuestions:
-    """A part of `Connection`: why somebody may do something or not. Nothing is changed by a question.
+    """A part of `Connection`: whose it is, and why somebody may do something or not. Nothing is changed by a question.
 
     Each user may ask about itself, and administrators about others: NOT_AUTHORIZED (2035).
     """
 
     port: Port
+
+    async def own_user(self) -> OwnUser:
+        """Return the user that the calls of this connection are judged as, with its groups, and whether it has proved
+        who it is.
+        """
+        return await answer(self.port.own_user())
 
     async def explain_open(
         self, name: str, *, for_: str, as_user: str = "", q_mgr_name: str = "", object_type: int = MQOT.Q

@@ -1,4 +1,4 @@
-"""The answer of `explain_connect` and `explain_open`: may a user do that, by which rules, and what would allow it."""
+"""The answers about users: whose a connection is, and may a user do that, by which rules, and what would allow it."""
 
 from __future__ import annotations
 
@@ -29,3 +29,18 @@ class Access(NamedTuple):
     user: str
     steps: tuple[AccessStep, ...]
     grant: str = ""
+
+
+class OwnUser(NamedTuple):
+    """The user of a connection, as it is at this moment.
+
+    `proved`: it has proved who it is, and its calls are judged. It has not where the queue manager trusts its own
+    machine, and the owner of the queue manager needs not. `administrator`: it has every right. `stamp` changes with the
+    password, the status and the groups of the user, as that of `Login` does. `groups` are those of its USER object.
+    """
+
+    user: str
+    proved: bool
+    administrator: bool
+    stamp: str
+    groups: tuple[str, ...] = ()

@@ -15,7 +15,9 @@ import anyio
 
 from broker.config import http_lines, tls_lines
 from broker.config.kinds import host_and_port
-from broker.http.application import Application
+from broker.http.application import Application, Mounted
+from broker.http.entrance import Entrance
+from broker.http.entrance.hosts import RequestOrigins
 from broker.http.lines import HttpLines
 from broker.http.metrics import Metrics, Scrapes
 from broker.http.probes import Probes
@@ -89,6 +91,7 @@ class HttpServer:
     ) -> None:
         self.addresses: tuple[str, ...] = ()
         self._probes = Probes(served)
+        self._entrance = Entrance(served, clock, config.http.connections_per_user)
         self._scrapes = Scrapes(served, clock, config.http.queues_max)
         self._served = served
         self._config = config
@@ -108,6 +111,7 @@ class HttpServer:
             await self._listen(undo)
             self._hung_up = anyio.Event()
             self._start_soon(self._accept, undo.pop_all(), self._hung_up)
+            self._start_soon(self._entrance.run)
         logger.info("HTTP listening addresses=%s", ",".join(self.addresses))
         self._warn_of_names()
         return self
@@ -123,6 +127,7 @@ class HttpServer:
                 await hung_up.wait()
                 for address in self._addresses:
                     await address.lines.end(CLOSE_SECONDS)
+                await self._entrance.close()
 
     def check_users(self) -> None:
         """Raise StartError where other machines are served, and nobody could prove who they are."""
@@ -158,6 +163,7 @@ class HttpServer:
     def change(self, http: HttpConfig) -> None:
         """Answer by other settings of `[http]` from now on, but for those that say where it listens, and with TLS."""
         self._scrapes.queues_max = http.queues_max
+        self._entrance.most = http.connections_per_user
         for address in self._addresses:
             address.lines.most = http.connections
             address.lines.application = self._application(http, probes=address.probes)
@@ -198,8 +204,16 @@ class HttpServer:
     def _application(self, http: HttpConfig, *, probes: bool) -> Application:
         """Return what is answered at an address by these settings."""
         shown = http.probes_metrics or not probes
-        metrics = Metrics(self._scrapes, need_users=http.metrics_need_users and not probes) if shown else None
-        return Application(self._served, self._probes, metrics)
+        need_users = http.metrics_need_users and not probes
+        metrics = Metrics(self._scrapes, self._entrance, need_users=need_users) if shown else None
+        if probes:
+            return Application(self._served, self._probes, metrics)
+        origins = RequestOrigins(http.names, frozenset(http.forwarded_from))
+        return Application(self._served, self._probes, metrics, self._parts(http), origins)
+
+    def _parts(self, http: HttpConfig) -> list[Mounted]:
+        """Return the parts that are mounted beside probes and figures."""
+        return []
 
     async def _accept(self, undo: ExitStack, hung_up: anyio.Event) -> None:
         try:

@@ -136,6 +136,7 @@ class Verb(IntEnum):
     DOUBTS = 77  # database id, whether to wait -> in one byte string of each name and instant: 16 bytes, float64
     IN_DOUBT = 78  # database id, the names of units in one byte string -> those in doubt, likewise
     STEP = 79  # delivery, name, value -> 0
+    OWN_USER = 80  # nothing -> user, whether it has proved that, whether it is an administrator, stamp; then its groups
     BROWSE_CUTS = 57  # queue name; arrival numbers: after, last; messages, bytes -> the cuts, as those of PIN
 
     TAKEN = 48  # numbers of GETs, GET_MANYs and TAKEs whose answers have reached the program; conversation 0, call 0

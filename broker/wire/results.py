@@ -24,7 +24,7 @@ from broker.interface.answers import (
 )
 from broker.interface.claims.claims import QueueRange
 from broker.interface.handlers.delivery_answers import DeliveryAnswer, TakeAnswer
-from broker.mqi.access import Access, AccessStep
+from broker.mqi.access import Access, AccessStep, OwnUser
 from broker.mqi.delivery_fields import Settled
 from broker.mqi.explanations import Explanation, Finding
 from broker.wire import answers, claims, external_wire
@@ -317,6 +317,16 @@ def _access(items: Frame) -> Access:
     return Access(allowed, user, tuple(map(AccessStep._make, steps)), grant)
 
 
+def _own_user_items(own: OwnUser) -> tuple[Any, ...]:
+    return *own[:-1], *own.groups
+
+
+def _own_user(items: Frame) -> OwnUser:
+    user, proved, administrator, stamp, *groups = items
+    return OwnUser(user, proved, administrator, stamp, tuple(groups))
+
+
+OWN_USER: Final = Result(_own_user_items, _own_user, lambda own: 64 * len(own.groups))
 ACCESS: Final = Result(tuple, _access, lambda access: 512 * len(access.steps))
 REPLIES: Final = Result(_replies_items, lambda items: [answers.reply_of(*fields) for fields in _list(items)])
 EXPLANATION: Final = Result(_explanation_items, _explanation, lambda explanation: 1024 * len(explanation.findings))

@@ -269,6 +269,7 @@ ROWS: Final = (
     ),
     VerbRow(Verb.SERIALIZE, "serialize", (_OPTIONS, _TAG), NUMBER, _CONNECT),
     VerbRow(Verb.AUTHENTICATE, "authenticate", _CREDENTIALS, results.SECONDS, _CONNECT),
+    VerbRow(Verb.OWN_USER, "own_user", (), results.OWN_USER, _CONNECT),
     VerbRow(Verb.EXPLAIN_OPEN, "explain_open", (*_OBJECT, _ABOUT, _RIGHTS), results.ACCESS, _ABOUT_ONESELF),
     VerbRow(Verb.EXPLAIN_CONNECT, "explain_connect", (_ABOUT, *_LINE, _PLAIN), results.ACCESS, _ABOUT_ONESELF),
     VerbRow(Verb.STEP, "step", (_DELIVERY, *_STEP), NUMBER, _OF_CONNECTION),

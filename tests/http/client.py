@@ -40,7 +40,7 @@ def _joined(body: bytes) -> bytes:
 
 def request(path: str, *headers: str, method: str = "GET") -> bytes:
     """Return a request, behind which the line ends."""
-    lines = (f"{method} {path} HTTP/1.1", "Host: test", "Connection: close", *headers, "", "")
+    lines = (f"{method} {path} HTTP/1.1", "Host: localhost", "Connection: close", *headers, "", "")
     return "\r\n".join(lines).encode("latin-1")
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from broker.server.http_server import HttpServer
     from tests.http.client import Dialled
 
-GET = b"GET /livez HTTP/1.1\r\nHost: test\r\n\r\n"
+GET = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 KIB = 1024
 
 
@@ -89,7 +89,8 @@ async def test_garbage_behind_a_request_takes_no_answer_away(port: int) -> None:
 
 PARTS = (
     b"GET", b"POST", b" ", b"/livez", b"/metrics?queue=", b"*", b" HTTP/1.1", b" HTTP/1.0", b"\r\n", b"\r\n\r\n", b"\n",
-    b"Host: x", b"Content-Length: ", b"5", b"99999999999999999999", b"-1", b"Transfer-Encoding: chunked", b"0", b"ffff",
+    b"Host: x", b"Host: localhost", b"Content-Length: ", b"5", b"99999999999999999999", b"-1", b"0", b"ffff",
+    b"Transfer-Encoding: chunked",
     b"Expect: 100-continue", b"Connection: close", b"Connection: upgrade", b"Upgrade: h2c", b"Authorization: Basic ",
     b"%", b"%ff", b"\0", b"\xff", b":", b"\t", b";", b"x" * 300, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"OPTIONS *",
 )  # fmt: skip
@@ -166,7 +167,7 @@ async def test_a_head_of_nearly_16_kib_is_served_however_it_comes(port: int) -> 
 
 
 def _post(length: int, body: bytes = b"", path: str = "/livez") -> bytes:
-    return f"POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n".encode() + body
+    return f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode() + body
 
 
 async def test_a_body_longer_than_its_path_takes_is_answered_with_413(port: int) -> None:
@@ -233,7 +234,7 @@ async def test_a_mounted_part_says_how_long_its_bodies_are(mount: Mount) -> None
 
 
 async def test_chunks_are_counted_too(mount: Mount) -> None:
-    head = b"POST /echo/x HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"POST /echo/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunk = b"10000\r\n" + b"x" * 64 * KIB + b"\r\n"
     answer = answer_of(await said(mount.port, head + chunk * 17))
     assert answer.status == 413

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from broker.http.callers import CallerCredentials
+    from broker.http.entrance import CallerCredentials
     from broker.testing import VirtualClock
 
 ROOT = f"""
@@ -256,9 +256,11 @@ async def test_credentials_that_are_none_let_nobody_in(manager: QueueManager, he
         assert (await ask(port_of(server), "/metrics", f"Authorization: {header}")).status == 401
 
 
-async def test_where_this_machine_is_trusted_its_programs_need_no_password(manager: QueueManager) -> None:
+async def test_trust_in_this_machine_lets_nobody_in_by_http(manager: QueueManager) -> None:
+    await run(manager, "ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) AUTHTYPE(IDPWOS) FAILDLAY(0)")
     async with serving(manager, listen=FREE, metrics="users") as server:
-        assert (await ask(port_of(server), "/metrics")).status == 200
+        assert (await ask(port_of(server), "/metrics")).status == 401
+        assert (await ask(port_of(server), "/metrics", basic("root", "secret"))).status == 401
 
 
 async def test_texts_of_users_are_not_given_to_one_another(manager: QueueManager, clock: VirtualClock) -> None:
@@ -289,9 +291,9 @@ async def test_no_password_stays_with_the_server(manager: QueueManager) -> None:
     seen: list[CallerCredentials] = []
 
     class Noting(ManagerInProcess):
-        def as_caller(self, credentials: CallerCredentials) -> Any:
+        async def admitted(self, credentials: CallerCredentials) -> Any:
             seen.append(credentials)
-            return super().as_caller(credentials)
+            return await super().admitted(credentials)
 
     async with serving(manager, Noting(manager), listen=FREE, metrics="users") as server:
         await ask(port_of(server), "/metrics", basic("alice", "correct horse"))

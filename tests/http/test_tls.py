@@ -38,7 +38,7 @@ async def test_a_line_holds_no_place_once_it_has_shaken_hands(manager: QueueMana
     async with serving(manager, files=files.config, **SETTINGS) as server:
         places = acceptor_of(server).places
         line = await dial(port_of(server), files.client())
-        await line.say(b"GET /livez HTTP/1.1\r\nHost: test\r\n\r\n")
+        await line.say(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b"200 OK" in await line.head()
         assert (places.taken, server.lines) == (0, 1)
         line.close()

@@ -139,7 +139,7 @@ OF_THE_CONNECTION = {
 
 ELSEWHERE = {
     Verb.CONNECT, Verb.PUT1, Verb.TRIGGER_PENDING, Verb.BACKUP, Verb.AUTHENTICATE, Verb.EXPLAIN_OPEN,
-    Verb.EXPLAIN_CONNECT, Verb.RECENT_LOG,
+    Verb.EXPLAIN_CONNECT, Verb.OWN_USER, Verb.RECENT_LOG,
 }  # fmt: skip
 """Verbs with tests of their own."""
 

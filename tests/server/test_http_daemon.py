@@ -149,7 +149,7 @@ async def test_an_end_that_somebody_listens_to_waits_for_nobody(config: Config) 
         half = await dial(port)
         await half.say(b"GET /livez HTTP/1.1\r\n")
         idle = await dial(port)
-        await idle.say(b"GET /livez HTTP/1.1\r\nHost: test\r\n\r\n")
+        await idle.say(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await idle.head()
         with anyio.fail_after(20):
             terminate()

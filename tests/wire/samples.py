@@ -52,6 +52,7 @@ from broker.mqi import (
     PutMessageRecord,
     ResponseRecord,
 )
+from broker.mqi.access import OwnUser
 from broker.mqi.delivery_fields import (
     Became,
     Failure,
@@ -165,6 +166,7 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.SERIALIZE: ("serialize", (4, b"TAG")),
     Verb.AUTHENTICATE: ("authenticate", (CredentialKind.TOKEN.value, b"a.b.c")),
     Verb.EXPLAIN_OPEN: ("explain_open", ("ORDERS", "QM2", 1, "bob", "put,get")),
+    Verb.OWN_USER: ("own_user", ()),
     Verb.EXPLAIN_CONNECT: ("explain_connect", ("bob", "192.0.2.7", "APP", "CN=bob", "", False)),
     Verb.FIGURES: ("figures", ("ORDERS.*", "queue", "evermq", 2000)),
     Verb.RECENT_LOG: ("recent_log", (40,)),
@@ -242,6 +244,7 @@ RESULTS: dict[Verb, Any] = {
     Verb.SERIALIZE: 0,
     Verb.AUTHENTICATE: 3600.0,
     Verb.EXPLAIN_OPEN: REFUSED,
+    Verb.OWN_USER: OwnUser("bob", True, False, "5f1c", ("MQWebUser", "clerks")),
     Verb.EXPLAIN_CONNECT: Access(allowed=True, user="bob", steps=()),
     Verb.FIGURES: "# TYPE evermq_units_of_work gauge\nevermq_units_of_work 3\n",
     Verb.RECENT_LOG: LogPiece(42, 50, ["level=INFO event=listening", "level=INFO event=ready"]),

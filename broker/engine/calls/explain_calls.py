@@ -15,7 +15,7 @@ from broker.core.security.rights import Right, rights_of
 from broker.engine.jobs.awaits import PAUSE
 from broker.interface.port import Call
 from broker.mqi import checks
-from broker.mqi.access import Access, AccessStep
+from broker.mqi.access import Access, AccessStep, OwnUser
 from broker.mqi.errors import MQError
 from broker.mqi.explanations import Explanation
 from broker.mqi.reasons import MQRC
@@ -49,6 +49,9 @@ class ExplainCalls:
         self, q_name: str, msg_id: bytes | None, correl_id: bytes | None, group_id: bytes | None
     ) -> Call[Explanation]:
         return self.call_order.after_own_writes(Call(), self._explain, q_name, msg_id, correl_id, group_id)
+
+    def own_user(self) -> Call[OwnUser]:
+        return self.call_order.after_own_writes(Call(), self._own_user)
 
     def explain_open(self, name: str, q_mgr_name: str, object_type: int, user: str, rights: str) -> Call[Access]:
         return self.call_order.after_own_writes(
@@ -113,6 +116,16 @@ class ExplainCalls:
         line = accessing.AskedLine(judged, _address(address), channel, _name(subject), _name(issuer), plain)
         posture, tokens = self.manager.authentication.posture(), bool(self.manager.config.tokens.issuer)
         call.set_result(accessing.explain_connect(self.core.objects, posture, line, tokens=tokens))
+
+    def _own_user(self, call: Call[OwnUser]) -> None:
+        caller = self.hconn.caller
+        if caller is None:
+            call.set_result(OwnUser(self.hconn.user, False, True, ""))  # noqa: FBT003  # the owner
+            return
+        known = self.core.objects.authority.users.get(caller.user)
+        groups = () if known is None else tuple(sorted(known.groups))
+        stamp = self.manager.authentication.stamp_of(caller.user)
+        call.set_result(OwnUser(caller.user, True, caller.administrator, stamp, groups))  # noqa: FBT003
 
     def _user(self, user: str) -> str | None:
         """The user that is asked about, who is the caller itself where none is named; None for the owner of the queue

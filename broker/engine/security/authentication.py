@@ -145,7 +145,7 @@ class Authentication:
         if peer is None:
             return None
         partner = self._partner(request, peer)
-        admission = admit(self._authority, partner, self.posture())
+        admission = admit(self._authority, partner, self._posture_for(request))
         return None if admission.verify else self._let_in(request, partner, admission)
 
     async def admit(self, request: LoginRequest) -> Login:
@@ -157,12 +157,12 @@ class Authentication:
             assert request.uid is not None
             peer = await self.peers.look_up(request.uid)
         partner = self._partner(request, peer)
-        admission = admit(self._authority, partner, self.posture())
+        admission = admit(self._authority, partner, self._posture_for(request))
         if not admission.verify:
             return self._let_in(request, partner, admission)
         outcome = await self.credentials.verified(request)
         partner = self._partner(request, peer)._replace(user=outcome.user, proof=outcome.proof)
-        admission = admit(self._authority, partner, self.posture())
+        admission = admit(self._authority, partner, self._posture_for(request))
         try:
             return self._let_in(request, partner, admission, outcome.ends)
         except MQError:
@@ -177,7 +177,7 @@ class Authentication:
         login = Login(user) if isinstance(user, str) else user
         caller = None
         if not login.owner:
-            if login.ends <= self._clock.time() or login.stamp not in ("", self._stamp(login.user)):
+            if login.ends <= self._clock.time() or login.stamp not in ("", self.stamp_of(login.user)):
                 rule = f"that of {login.user} has ended, or the user has changed since"
                 raise self._refused("login", rule)
             caller = self.log.connecting(login.user, appl_name)
@@ -234,6 +234,11 @@ class Authentication:
         """The name of the user at the other end, None if it is not known yet; of nobody where nobody asks for it."""
         return "" if request.uid is None or self.trusts else self.peers.known(request.uid)
 
+    def _posture_for(self, request: LoginRequest) -> Posture:
+        """The settings by which a program comes in: whom its door does not trust has to prove who it is."""
+        posture = self.posture()
+        return posture._replace(trusts=False) if request.must_prove else posture
+
     def _partner(self, request: LoginRequest, peer: str) -> Partner:
         channel, certificate = request.channel or DEFAULT_CHANNEL, request.certificate
         stopped = channel in self._core.objects.stopped_channels
@@ -262,7 +267,7 @@ class Authentication:
                 raise NotAuthorizedError(step, last.rule)
             raise MQError(reason, f"{last.rule}: {last.verdict}")
         user, certificate = admission.user, request.certificate
-        trusted = is_trusted(partner, self.posture())
+        trusted = is_trusted(partner, self._posture_for(request))
         owner = admission.administrator and (trusted or not self._authority.is_administrator(user))
         ends = ends if certificate is None else min(ends, certificate.ends)
         if ends <= self._clock.time():
@@ -270,7 +275,7 @@ class Authentication:
         if admission.warned:
             self.log.connection_warned(admission, partner, request.appl_name)
         self.log.connected(user, partner, request.appl_name)
-        return Login(user, ends, self._stamp(user), owner, trusted)
+        return Login(user, ends, self.stamp_of(user), owner, trusted)
 
     def _refused(self, step: str, rule: str) -> NotAuthorizedError:
         """Log a refusal, and return its error."""
@@ -288,8 +293,8 @@ class Authentication:
         checker = self._authority.auth_infos.get(self.posture().conn_auth.strip())
         return 1.0 if checker is None else float(checker.fail_delay)
 
-    def _stamp(self, name: str) -> str:
-        """A text that changes with the password, the status and the groups of a user."""
+    def stamp_of(self, name: str) -> str:
+        """Return a text that changes with the password, the status and the groups of a user."""
         user = self._authority.users.get(name)
         about = (name,) if user is None else (name, user.password, str(user.enabled), *sorted(user.groups))
         return sha256("\0".join(about).encode()).hexdigest()[:32]

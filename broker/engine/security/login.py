@@ -55,7 +55,8 @@ class LoginRequest:
     to prove that it is `user`, which without a proof is only said.
 
     `protocol` and `cipher` are those of TLS, empty without. One by the Unix socket has no address; `uid` is the number
-    of its user. `unavailable` returns why its channel takes no more, empty if it does.
+    of its user. `unavailable` returns why its channel takes no more, empty if it does. `must_prove`: it is not believed
+    what it says, though the queue manager trusts programs of its own machine.
     """
 
     channel: str = ""
@@ -69,6 +70,7 @@ class LoginRequest:
     cipher: str = ""
     uid: int | None = None
     unavailable: Callable[[], str] = str
+    must_prove: bool = False
 
     @property
     def local(self) -> bool:
@@ -109,7 +111,7 @@ class Door(Protocol):
     authentication: Authentication
 
 
-async def login(
+async def login(  # noqa: PLR0913  # all by keyword
     manager: Door,
     *,
     channel: str = "",
@@ -118,9 +120,11 @@ async def login(
     password: str | bytes | None = None,
     token: str | bytes | None = None,
     certificate: Certificate | None = None,
+    must_prove: bool = False,
 ) -> Login:
     """Let a user of a door of its own in, as the listener lets programs in: by a channel, from a network address, with
-    a password, a token or the certificate of its line with TLS. `connect(as_user=)` takes the login.
+    a password, a token or the certificate of its line with TLS. `connect(as_user=)` takes the login. With `must_prove`
+    nobody comes in without one of these, though the queue manager trusts programs of its own machine.
 
     Raises NOT_AUTHORIZED (2035), late where a password or token was wrong; UNKNOWN_CHANNEL_NAME (2540),
     CHANNEL_NOT_AVAILABLE (2537), SSL_INITIALIZATION_ERROR (2393) and their kin; ValueError for a password with a token,
@@ -137,5 +141,6 @@ async def login(
         secret=secret.encode("utf-8", "surrogatepass") if isinstance(secret, str) else secret or b"",
         certificate=certificate,
         protocol="" if certificate is None else "TLS",
+        must_prove=must_prove,
     )
     return await manager.authentication.admit(request)

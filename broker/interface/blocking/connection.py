@@ -66,6 +66,7 @@ class SyncConnection(Face[Connection]):
     status = Blocking(Connection.status)
     figures = Blocking(Connection.figures)
     explain = Blocking(Connection.explain)
+    own_user = Blocking(Connection.own_user)
     explain_open = Blocking(Connection.explain_open)
     explain_connect = Blocking(Connection.explain_connect)
     backup = Blocking(Connection.backup)

@@ -1,0 +1,173 @@
+"""The entrance: lets callers in, and remembers them, so that no password is verified for each request.
+
+1. Credentials that were good are remembered by a digest with the key of this process, at most 1,000, for 15 minutes
+   behind their last use, and as long as sessions live by them.
+2. At each request the queue manager is asked who the user is now: one whose password, status or groups have changed
+   since has to prove anew who it is, and its sessions are over.
+3. That the queue manager trusts programs of its own machine never lets anybody in here.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from broker import MQError
+from broker.http.entrance.caller import Caller
+from broker.http.entrance.credentials import CallerCredentials, NotAdmittedError, credentials_of
+from broker.http.entrance.guest import Guest
+from broker.http.entrance.sessions import BrowserSessions, cookie_name, set_cookie
+from broker.mqi import MQRC
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from broker import Clock
+    from broker.http.served_manager import ServedManager
+
+GUESTS_MAX: Final = 1000
+REMEMBERED_SECONDS: Final = 15 * 60.0
+SWEEP_SECONDS: Final = 15.0
+
+
+class Entrance:
+    """The entrance of the HTTP server. `most` connections are lent to the requests of one guest at a time. `run` ends
+    what nobody uses any more; `close` ends all.
+    """
+
+    def __init__(self, served: ServedManager, clock: Clock, most: int) -> None:
+        self.clock = clock
+        self.most = most
+        self.sessions = BrowserSessions(clock)
+        self._served = served
+        self._guests: OrderedDict[bytes, Guest] = OrderedDict()  # the one used last at the end
+        self._coming: dict[bytes, anyio.Lock] = {}
+        self._busy = anyio.Event()
+        self._scope = anyio.CancelScope()
+
+    async def admit(self, request: Request) -> Caller:
+        """Let the sender of a request in: by its Authorization header, else its cookie, else the certificate of its
+        line. Raises NotAdmittedError, and MQError where the queue manager cannot say.
+        """
+        credentials = credentials_of(request)
+        if credentials.password is None and credentials.token is None:
+            cookie = request.cookies.get(cookie_name(request))
+            if cookie:
+                return await self._by_cookie(cookie)
+        guest = await self._guest(credentials)
+        return Caller(guest, guest.form_token)
+
+    async def log_in(self, request: Request, user: str, password: str) -> tuple[Caller, str]:
+        """Begin a session for a user with its password: the caller, and the Set-Cookie header. The session of a cookie
+        that the request brings is over. Raises NotAdmittedError, and MQError where the queue manager cannot say.
+        """
+        address = request.scope["state"]["address"]
+        secret = password.encode("utf-8", "surrogatepass")
+        guest = await self._guest(CallerCredentials(address, user, secret))
+        self.log_out(request)
+        cookie, session = self.sessions.begin(guest)
+        return Caller(guest, session.form_token, session), set_cookie(request, cookie)
+
+    def log_out(self, request: Request) -> str:
+        """End the session of the cookie that a request brings, if there is one: the Set-Cookie header that takes it
+        away.
+        """
+        session = self.sessions.find(request.cookies.get(cookie_name(request), ""))
+        if session is not None:
+            self.sessions.end(session)
+        return set_cookie(request, "")
+
+    async def has_users(self) -> bool:
+        """True if the queue manager has a USER: until it has one nobody can log in. Raises MQError where it cannot be
+        asked, or where this server may not.
+        """
+        async with self._served.as_server() as connection:
+            (reply,) = await connection.mqsc("DISPLAY USER(*)")
+        return bool(reply.attributes)
+
+    async def run(self) -> None:
+        """End what nobody uses any more, until `close`."""
+        with self._scope:
+            while True:
+                await self._busy.wait()
+                await self.clock.sleep(SWEEP_SECONDS)
+                await self._sweep()
+
+    async def close(self) -> None:
+        """End all sessions and all connections."""
+        self._scope.cancel()
+        while self._guests:
+            await self._guests.popitem()[1].leave()
+        self.sessions.end_old()
+
+    async def _by_cookie(self, cookie: str) -> Caller:
+        session = self.sessions.find(cookie)
+        if session is None:
+            raise NotAdmittedError(session_over=True)
+        guest = session.guest
+        if not await guest.stays():
+            await self._send_away(guest)
+            raise NotAdmittedError(session_over=True)
+        if guest.digest in self._guests:
+            self._guests.move_to_end(guest.digest)
+        return Caller(guest, session.form_token, session)
+
+    async def _guest(self, credentials: CallerCredentials) -> Guest:
+        """The guest of these credentials. Those who bring the same at one time are let in once for all."""
+        if credentials.empty:
+            raise NotAdmittedError
+        digest = credentials.digest
+        known = await self._known(digest)
+        if known is not None:
+            return known
+        turn = self._coming.setdefault(digest, anyio.Lock())
+        try:
+            async with turn:
+                return await self._known(digest) or await self._newcomer(digest, credentials)
+        finally:
+            if not turn.statistics().tasks_waiting and not turn.locked():
+                self._coming.pop(digest, None)
+
+    async def _known(self, digest: bytes) -> Guest | None:
+        guest = self._guests.get(digest)
+        if guest is None:
+            return None
+        if not await guest.stays():
+            await self._send_away(guest)
+            return None
+        if digest in self._guests:
+            self._guests.move_to_end(digest)
+        return guest
+
+    async def _newcomer(self, digest: bytes, credentials: CallerCredentials) -> Guest:
+        try:
+            connecting = await self._served.admitted(credentials)
+        except MQError as error:
+            if error.reason != MQRC.NOT_AUTHORIZED:
+                raise
+            raise NotAdmittedError from error
+        guest = Guest(digest, connecting, self.clock, self.most)
+        await guest.come_in()
+        self._guests[digest] = guest
+        self._busy.set()
+        while len(self._guests) > GUESTS_MAX:
+            await self._send_away(next(iter(self._guests.values())))
+        return guest
+
+    async def _send_away(self, guest: Guest) -> None:
+        if self._guests.get(guest.digest) is guest:
+            del self._guests[guest.digest]
+        await guest.leave()
+
+    async def _sweep(self) -> None:
+        self.sessions.end_old()
+        old = self.clock.monotonic() - REMEMBERED_SECONDS
+        for guest in list(self._guests.values()):
+            if guest.used <= old and not guest.sessions and not guest.pool.lent:
+                await self._send_away(guest)
+            else:
+                await guest.rest()
+        if not self._guests:
+            self._busy = anyio.Event()

@@ -1,0 +1,119 @@
+"""The connections of one guest. Each is lent to one request at a time, and kept for the next; at most so many are lent,
+and who wants one more waits for its turn.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from broker import MQError
+from broker.mqi import MQRC
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from broker import Clock, Connection
+
+WAIT_SECONDS: Final = 30.0
+"""A request waits so long for a connection."""
+
+IDLE_SECONDS: Final = 60.0
+"""A connection that nobody uses is kept so long."""
+
+GONE: Final = (MQRC.CONNECTION_BROKEN, MQRC.Q_MGR_QUIESCING, MQRC.Q_MGR_STOPPING)
+"""The reasons by which a connection is known to have ended."""
+
+
+class ConnectionPool:
+    """The connections that `connecting` makes, at most `most` at a time."""
+
+    def __init__(self, connecting: Callable[[], Awaitable[Connection]], clock: Clock, most: int) -> None:
+        self._connecting = connecting
+        self._clock = clock
+        self._places = anyio.Semaphore(most)
+        self._idle: deque[tuple[Connection, float]] = deque()  # since when; the one used last at the end
+        self._over = False
+        self.lent = 0
+
+    def __len__(self) -> int:
+        return self.lent + len(self._idle)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection, which nobody else has meanwhile. An error backs out what is under syncpoint; a cancellation
+        ends the connection. Raises MAX_CONNS_LIMIT_REACHED (2025) where none is free for 30 seconds.
+        """
+        with anyio.move_on_after(WAIT_SECONDS) as waited:
+            await self._places.acquire()
+        if waited.cancelled_caught:
+            raise MQError(
+                MQRC.MAX_CONNS_LIMIT_REACHED,
+                f"all {self.lent} connections of this user are in use ([http] connections_per_user)",
+            )
+        try:
+            connection = self._idle.pop()[0] if self._idle else await self._connecting()
+            self.lent += 1
+            try:
+                async with self._lending(connection):
+                    yield connection
+            finally:
+                self.lent -= 1
+        finally:
+            self._places.release()
+
+    @asynccontextmanager
+    async def _lending(self, connection: Connection) -> AsyncIterator[None]:
+        """Lend a connection; it is kept if it is as good as new behind that."""
+        good = False
+        try:
+            try:
+                yield
+            except MQError as error:
+                good = error.reason not in GONE
+                raise
+            except Exception:
+                good = True
+                raise
+            else:
+                good = True
+        finally:
+            with anyio.CancelScope(shield=True):
+                if good and not self._over and await _is_clean(connection):
+                    self._idle.append((connection, self._clock.monotonic()))
+                else:
+                    await _end(connection)
+
+    async def clear(self, idle_seconds: float = 0.0) -> None:
+        """End the connections that nobody has used for so long."""
+        before = self._clock.monotonic() - idle_seconds
+        while self._idle and self._idle[0][1] <= before:
+            await _end(self._idle.popleft()[0])
+
+    async def close(self) -> None:
+        """End all: those that are lent when they come back."""
+        self._over = True
+        await self.clear()
+
+
+async def _is_clean(connection: Connection) -> bool:
+    """Back out what a request has left under syncpoint. False for a connection that has ended."""
+    if connection.works:
+        try:
+            await connection.backout()
+        except MQError:
+            return False
+    return True
+
+
+async def _end(connection: Connection) -> None:
+    """End a connection, and back out what it has under syncpoint."""
+    try:
+        if connection.works:
+            await connection.backout()
+        await connection.close()
+    except MQError:
+        pass  # it has ended already
