@@ -13,7 +13,6 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from broker.http.callers import STATUSES, NotAdmittedError
 from broker.http.console import entry
 from broker.http.console.answers import HEADERS, html, see_other
 from broker.http.console.assets import SCRIPT, asset_response
@@ -25,6 +24,8 @@ from broker.http.console.pages import PAGES
 from broker.http.console.site import Site
 from broker.http.console.stream import MEDIA_TYPE, events
 from broker.http.console.visit import Visit
+from broker.http.entrance import NotAdmittedError
+from broker.http.refusals import STATUSES
 from broker.mqi import MQRC, MQError
 
 if TYPE_CHECKING:
@@ -99,10 +100,8 @@ class Console:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, by its path as it was sent: what is decoded before it is taken apart loses its borders."""
         path = (scope.get("raw_path") or quote(scope["path"]).encode()).decode("latin-1")
-        below = {**scope, "path": path or "/"}
-        if path in (self.site.base, f"{self.site.base}/"):
-            below["path"] = f"{self.site.base}/"
-        await self._app(below, receive, send)
+        below = path.removeprefix(self.site.base) or "/"
+        await self._app({**scope, "path": below, "root_path": ""}, receive, send)
 
     def end(self) -> None:
         """End the streams of all pages."""

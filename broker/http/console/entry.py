@@ -7,11 +7,11 @@ from urllib.parse import urlencode
 
 import htpy as h
 
-from broker.http.callers import NotAdmittedError
 from broker.http.console.answers import html, see_other
 from broker.http.console.elements import shown
 from broker.http.console.forms import hidden, read_form, text_input
 from broker.http.console.layout import bare_document
+from broker.http.entrance import NotAdmittedError
 from broker.mqi import MQRC, MQError
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def log_out(site: Site, request: Request) -> Response:
 def to_login(site: Site, request: Request) -> Response:
     """Send somebody who has not come in to the login page, which leads back."""
     query = f"?{request.url.query}" if request.url.query else ""
-    then = f"{request.scope['path']}{query}"
+    then = f"{site.base}{request.scope['path']}{query}"
     login = f"{site.base}/login"
-    back = "" if then in (site.base, f"{site.base}/") else f"?{urlencode({'next': then})}"
+    back = "" if then == f"{site.base}/" else f"?{urlencode({'next': then})}"
     return see_other(f"{login}{back}")
 
 

@@ -43,7 +43,7 @@ class Visit:
     @cached_property
     def here(self) -> str:
         """The path and the query of this page, by which its forms come back to it."""
-        path = self.request.scope["path"]
+        path = f"{self.base}{self.request.scope['path']}"
         left = [
             (name, value) for name, value in self.request.query_params.multi_items() if name not in ("said", "live")
         ]

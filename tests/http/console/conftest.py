@@ -11,8 +11,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from broker.http.callers import NotAdmittedError
 from broker.http.console.console import Console
+from broker.http.entrance import NotAdmittedError
 from broker.http.served_manager import ManagerInProcess
 from tests.server.conftest import clock, manager
 
