@@ -104,14 +104,14 @@ def _queue_row(
     places: tuple[int, ...],
     served_by: str,
 ) -> Markup:
-    depth, *others = map(count, figures)
+    depth, *others = (count(each) for each in figures)
     oldest = instant_as(age[1], age[0]) if age[0] else ""
     served = badge(served_by, "warn") if served_by == "nobody" else served_by
     drawing = drawn(places, f"depth of {name} over the last minutes") if places else ""
     values: list[Node] = [
         h.a(href=url)[shown(name)],
         oldest,
-        depth,
+        h.a(href=f"{url}/messages")[depth],
         *others,
         rate(rates[0]),
         rate(rates[1]),

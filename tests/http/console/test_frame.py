@@ -137,7 +137,7 @@ async def test_who_may_look_and_nothing_else_sees_buttons_that_cannot_be_pressed
 ) -> None:
     doorman.caller.roles = ("MQWebAdminRO",)
     page = await browser.get("/console/queues/Q")
-    assert page.text.count("disabled>") == 2
+    assert page.text.count("disabled>") == 3
     assert "needs role MQWebAdmin or MQWebUser" in words(page)
     form = {"form_token": "the word", "action": "get", "value": "DISABLED"}
     assert (await browser.post("/console/queues/Q", data=form)).status_code == 403

@@ -99,7 +99,7 @@ class _Tree:
             else:
                 yield h.li[
                     h.details(open=depth < 2)[
-                        h.summary[name, f" {'{' if isinstance(each, dict) else '['}{len(each):,}"],
+                        h.summary[name, f" {'object' if isinstance(each, dict) else 'array'} of {len(each):,}"],
                         h.ul[list(self._items(each, depth + 1))],
                     ]
                 ]

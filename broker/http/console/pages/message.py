@@ -45,7 +45,7 @@ async def _content(visit: Visit) -> Content:
         found = await _browsed(connection, name, msg_id, BODY_BYTES)
         history = await history_of(connection, name, msg_id, visit.now)
         q_mgr_name = connection.q_mgr_name
-    title = f"Message {msg_id.hex()}"
+    title = f"Message …{msg_id.hex()[-12:]}"
     if found is None:
         words = "No browse sees this message on ", shown(name), ": it has gone, or somebody holds it."
         gone = h.p(".notice.warn")[words]

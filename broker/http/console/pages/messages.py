@@ -49,7 +49,7 @@ async def _content(visit: Visit) -> Content:
     try:
         cursor, number, rows, again = await _page(visit, name, asked(visit))
     except MQError as error:
-        if error.reason == MQRC.NOT_AUTHORIZED:
+        if error.reason in (MQRC.NOT_AUTHORIZED, MQRC.UNKNOWN_OBJECT_NAME):
             raise
         return Content(name, [*head, h.p(".notice.bad", role="alert")[shown(str(error), 600)]], crumbs)
     found = table("Messages", COLUMNS, h.tbody[(_row(visit, name, each) for each in rows)]) if rows else _nothing(visit)

@@ -48,15 +48,6 @@ _HANDLES: Final = (
     PageColumn("User"),
     PageColumn("Channel", wide=True),
     PageColumn("Open for"),
-    PageColumn("Unit of work", wide=True),
-)
-_HOLDERS: Final = (
-    PageColumn("Program"),
-    PageColumn("User"),
-    PageColumn("Age", figures=True),
-    PageColumn("Puts", figures=True),
-    PageColumn("Gets", figures=True),
-    PageColumn("State", wide=True),
 )
 
 
@@ -216,21 +207,18 @@ def _value(value: Any) -> Node:
 async def _handles(visit: Visit, name: str) -> Node:
     async with visit.connection() as connection:
         [reply] = await connection.mqsc(f"DISPLAY QSTATUS({quoted(name)}) TYPE(HANDLE) ALL")
-    rows = [each for each in reply.attributes if "APPLTAG" in each]
+    rows = reply.attributes
     if not rows:
-        return empty("Nobody has it open." if reply.ok else "Nobody has it open, or you may not know who.")
+        return empty("Nobody has it open.")
     body = h.tbody[(h.tr[cells(_HANDLES, _handle(each))] for each in rows[:HANDLES_SHOWN])]
     more = h.p(".soft")[f"and {len(rows) - HANDLES_SHOWN:,} more"] if len(rows) > HANDLES_SHOWN else None
     return [table("Handles", _HANDLES, body), more]
 
 
 def _handle(each: Mapping[str, Any]) -> Sequence[Node]:
-    uses = {"INPUT": "input", "OUTPUT": "output", "BROWSE": "browse", "INQUIRE": "inquire", "SET": "set"}
-    opened = [word for key, word in uses.items() if str(each.get(key, "NO")) not in ("NO", "False")]
-    return [
-        shown(str(each.get("APPLTAG", ""))), shown(str(each.get("USERID", ""))), shown(str(each.get("CHANNEL", ""))),
-        ", ".join(opened), badge("open", "warn") if str(each.get("UOWSTATE", "NONE")) not in ("NONE", "") else "",
-    ]  # fmt: skip
+    opened = [word.lower() for word in ("INPUT", "BROWSE", "OUTPUT", "INQUIRE", "SET") if each[word] != "NO"]
+    who = [shown(str(each[keyword])) for keyword in ("APPLTAG", "USERID", "CHANNEL")]
+    return [*who, ", ".join(opened)]
 
 
 async def _actions(visit: Visit, name: str, queue: Mapping[str, Any]) -> Node:
@@ -246,7 +234,12 @@ async def _actions(visit: Visit, name: str, queue: Mapping[str, Any]) -> Node:
                 visit, Action(name=keyword.lower(), label=label, line=line, missing=missing, fields={"value": value})
             )
         )
-    return h.div(".actions")[forms]
+    release = Action(
+        name="release", label="Release all delayed", line=f"release_delayed({name!r})",
+        missing=await visit.missing(name, "get"),
+        confirm=f"Let all delayed messages of {name} be available now?",
+    )  # fmt: skip
+    return h.div(".actions")[forms, action_form(visit, release)]
 
 
 async def _switch(visit: Visit, form: FormData) -> Notice:
@@ -258,6 +251,15 @@ async def _switch(visit: Visit, form: FormData) -> Notice:
     return Notice(f"{keyword}({value}): {reply.text.strip()}", good=reply.ok)
 
 
+async def _release(visit: Visit, form: FormData) -> Notice:
+    async with visit.connection() as connection:
+        released = await connection.release_delayed(visit.param("name"))
+    return Notice(f"{released:,} messages are available now." if released else "No message was delayed.")
+
+
 QUEUE = ConsolePage(
-    path="/queues/{name:segment}", content=_content, parts=_parts, actions={"get": _switch, "put": _switch}
+    path="/queues/{name:segment}",
+    content=_content,
+    parts=_parts,
+    actions={"get": _switch, "put": _switch, "release": _release},
 )
