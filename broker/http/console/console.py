@@ -81,7 +81,7 @@ class Console:
     ) -> None:
         self.site = Site(served, admission, clock, start_soon)
         self._pages = pages
-        self._streams = 0
+        self.streams = 0
         self._app = Starlette(
             routes=[
                 Route("/assets/{name}", self._asset),
@@ -172,7 +172,7 @@ class Console:
 
     def _stream(self, page: ConsolePage, visit: Visit) -> Response:
         assert page.parts is not None
-        if self._streams >= STREAMS_MAX or self.site.observatory.ended:
+        if self.streams >= STREAMS_MAX or self.site.observatory.ended:
             return PlainTextResponse("no more pages are kept up now\n", UNAVAILABLE, headers=HEADERS)
         return StreamingResponse(
             self._counted(partial(page.parts, visit), visit), media_type=MEDIA_TYPE,
@@ -180,12 +180,12 @@ class Console:
         )  # fmt: skip
 
     async def _counted(self, parts: Callable[[], Awaitable[Parts]], visit: Visit) -> AsyncIterator[str]:
-        self._streams += 1
+        self.streams += 1
         try:
             async for event in events(self.site.observatory, parts, visit.caller, SCRIPT.name):
                 yield event
         finally:
-            self._streams -= 1
+            self.streams -= 1
 
     async def _asset(self, request: Request) -> Response:
         return asset_response(request.path_params["name"])

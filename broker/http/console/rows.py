@@ -111,7 +111,7 @@ def _queue_row(
     values: list[Node] = [
         h.a(href=url)[shown(name)],
         oldest,
-        h.a(href=f"{url}/messages")[depth],
+        h.a(href=f"{url}/messages")[depth] if depth else "",
         *others,
         rate(rates[0]),
         rate(rates[1]),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from broker import Connection
     from broker.http.console.console import Console
+    from broker.mqi.layouts.folders import Value
     from broker.testing import VirtualClock
     from tests.http.console.conftest import Doorman
 
@@ -118,7 +119,7 @@ async def test_a_queue_whose_name_has_a_border_of_paths_in_it_is_reached(
 async def test_n1_5_a_message_is_shown_with_names_for_its_numbers(
     browser: httpx.AsyncClient, connection: Connection
 ) -> None:
-    properties = {"kind": "new", "n": 5, "raw": b"\x01", "on": True, "none": None}
+    properties: dict[str, Value] = {"kind": "new", "n": 5, "raw": b"\x01", "on": True, "none": None}
     md = MessageDescriptor(report=0x0100_0000, reply_to_q="R", expiry=600, correl_id=b"c" * 24)
     await connection.put1("Q", '{"order": 1, "deep": {"list": [1, null, true]}}', md, properties=properties)
     [found] = await ids(browser)
