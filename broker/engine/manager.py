@@ -33,7 +33,7 @@ from broker.engine.journal.afterwards import Afterwards
 from broker.engine.journal.bodies import Bodies
 from broker.engine.journal.journal import Journal
 from broker.engine.security.authentication import Authentication
-from broker.engine.security.login import login
+from broker.engine.security.login import holds, login
 from broker.engine.tags import LocalTags
 from broker.interface.blocking import OwnConnection
 from broker.interface.connection import Connection
@@ -201,6 +201,7 @@ class QueueManager:
         return conversation
 
     login = login
+    holds = holds
     failing_checks = failing_checks
 
     def check_named(self, name: str) -> None:

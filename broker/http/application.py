@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, RedirectResponse
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -34,7 +34,8 @@ class Mounted(NamedTuple):
 
     path: str
     app: ASGIApp
-    body_bytes: int = BODY_BYTES
+    body_bytes: int | Callable[[str], int] = BODY_BYTES
+    """The longest body, or what tells it by the whole path."""
 
 
 class Application:
@@ -64,7 +65,7 @@ class Application:
         self._probes = {each.path for each in routes}
         self._absent = f"there is nothing at this path; there are {paths}\n"
         self._app = Starlette(
-            routes=[*routes, *late, *leading, *(Mount(each.path, each.app) for each in mounted)],
+            routes=[*routes, *late, *leading],
             exception_handlers={404: self._not_found},
         )
         self._app.router.redirect_slashes = False
@@ -76,15 +77,28 @@ class Application:
             await refusal(scope, receive, send)
             return
         why = "" if scope["path"] in self._probes else self._served.failing_checks(ready=True).get(STARTING, "")
-        app = PlainTextResponse(f"{STARTING}: {why}\n", 503, headers={"Retry-After": "1"}) if why else self._app
-        await app(scope, receive, send)
+        if why:
+            await PlainTextResponse(f"{STARTING}: {why}\n", 503, headers={"Retry-After": "1"})(scope, receive, send)
+            return
+        part = self._part(scope["path"])
+        if part is None:
+            await self._app(scope, receive, send)
+        else:
+            await part.app({**scope, "root_path": part.path}, receive, send)
 
     def body_bytes(self, path: str) -> int:
         """Return how long the body of a request for this path may be."""
+        part = self._part(path)
+        if part is None:
+            return BODY_BYTES
+        return part.body_bytes if isinstance(part.body_bytes, int) else part.body_bytes(path)
+
+    def _part(self, path: str) -> Mounted | None:
+        """The part below whose path this one is."""
         for each in self._mounted:
-            if path == each.path or path.startswith(f"{each.path}/"):
-                return each.body_bytes
-        return BODY_BYTES
+            if path.startswith(each.path) and path[len(each.path) :][:1] == "/":
+                return each
+        return None
 
     async def _not_found(self, request: Request, error: Exception) -> Response:
         return PlainTextResponse(self._absent, 404)

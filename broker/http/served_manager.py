@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from broker import MQError, connect
 from broker.mqi import MQRC
@@ -21,16 +21,28 @@ LOOK_SECONDS: Final = 1.0
 """Between two looks at a connection to another process."""
 
 
+class Admitted(NamedTuple):
+    """One who was let in. `connecting` makes a connection whose calls are judged as its own; raises NOT_AUTHORIZED
+    (2035) where it may come in no more. `holds` is false when the user has changed since; None where only a connection
+    can tell.
+    """
+
+    connecting: Callable[[], Awaitable[Connection]]
+    holds: Callable[[], bool] | None = None
+
+
 class ServedManager(Protocol):
     """A queue manager as the HTTP server knows it."""
+
+    @property
+    def q_mgr_name(self) -> str:
+        """The name of the queue manager; empty until it is known."""
 
     def failing_checks(self, *, ready: bool) -> dict[str, str]:
         """Return the checks that fail, by their names, each with its reason (`QueueManager.failing_checks`)."""
 
-    async def admitted(self, credentials: CallerCredentials) -> Callable[[], Awaitable[Connection]]:
-        """Let a caller in: what makes connections whose calls are judged as its own. Raises NOT_AUTHORIZED (2035), and
-        so does what is returned, where it may come in no more.
-        """
+    async def admitted(self, credentials: CallerCredentials) -> Admitted:
+        """Let a caller in. Raises NOT_AUTHORIZED (2035); where its first connection tells, that does."""
 
     def as_server(self) -> AbstractAsyncContextManager[Connection]:
         """A connection that may do everything that the server may."""
@@ -42,11 +54,16 @@ class ManagerInProcess:
     def __init__(self, manager: QueueManager) -> None:
         self._manager = manager
 
+    @property
+    def q_mgr_name(self) -> str:
+        """The name of the queue manager."""
+        return self._manager.name
+
     def failing_checks(self, *, ready: bool) -> dict[str, str]:
         """Return the checks of the queue manager that fail."""
         return self._manager.failing_checks(ready=ready)
 
-    async def admitted(self, credentials: CallerCredentials) -> Callable[[], Awaitable[Connection]]:
+    async def admitted(self, credentials: CallerCredentials) -> Admitted:
         """Let a caller in as the listener lets programs in, but for its trust in this machine: a page in a browser is
         on it, too.
         """
@@ -62,7 +79,7 @@ class ManagerInProcess:
         async def connecting() -> Connection:
             return await self._manager.connect(APPLICATION, as_user=login)
 
-        return connecting
+        return Admitted(connecting, lambda: self._manager.holds(login))
 
     def as_server(self) -> AbstractAsyncContextManager[Connection]:
         """A connection of the owner of the queue manager."""
@@ -79,12 +96,14 @@ class ManagerAtUrl:
         self._callers_url = callers_url
         self._clock = clock
         self._why = "not connected yet"
+        self.q_mgr_name = ""
 
     async def run(self) -> None:
         """Keep a connection, and make it again whenever it has ended, until cancelled."""
         while True:
             try:
                 async with connect(self._url, appl_name=APPLICATION) as connection:
+                    self.q_mgr_name = connection.q_mgr_name
                     while True:
                         await connection.commit()  # of nothing: it is answered, or the connection has ended
                         self._why = ""
@@ -97,7 +116,7 @@ class ManagerAtUrl:
         """Return `connection` if there is none: this process is alive, and not ready."""
         return {"connection": self._why} if ready and self._why else {}
 
-    async def admitted(self, credentials: CallerCredentials) -> Callable[[], Awaitable[Connection]]:
+    async def admitted(self, credentials: CallerCredentials) -> Admitted:
         """Let a caller in whom the queue manager lets in; its first connection tells. One who brings nothing is let in
         by nobody: what the environment of this process has would prove another.
         """
@@ -110,7 +129,7 @@ class ManagerAtUrl:
                 self._callers_url, appl_name=APPLICATION, user=credentials.user, password=password, token=token
             )
 
-        return connecting
+        return Admitted(connecting)
 
     def as_server(self) -> AbstractAsyncContextManager[Connection]:
         """A connection of the server's, beside the one that is kept."""

@@ -22,6 +22,7 @@ from broker.http.entrance.hosts import RequestOrigins
 from broker.http.lines import HttpLines
 from broker.http.metrics import Metrics, Scrapes
 from broker.http.probes import Probes
+from broker.http.rest.application import PATH, RestApplication
 from broker.server.errors import StartError
 from broker.server.listening import printed, tcp_sockets
 from broker.server.security.acceptor import Listening
@@ -219,7 +220,8 @@ class HttpServer:
 
     def _parts(self, http: HttpConfig) -> list[Mounted]:
         """Return the parts that are mounted beside probes and figures."""
-        return [Mounted(CONSOLE, self._console, CONSOLE_BODY_BYTES)]
+        rest = RestApplication(self._entrance, {})
+        return [Mounted(CONSOLE, self._console, CONSOLE_BODY_BYTES), Mounted(PATH, rest, rest.body_bytes)]
 
     async def _accept(self, undo: ExitStack, hung_up: anyio.Event) -> None:
         try:

@@ -177,7 +177,7 @@ class Authentication:
         login = Login(user) if isinstance(user, str) else user
         caller = None
         if not login.owner:
-            if login.ends <= self._clock.time() or login.stamp not in ("", self.stamp_of(login.user)):
+            if not self.holds(login):
                 rule = f"that of {login.user} has ended, or the user has changed since"
                 raise self._refused("login", rule)
             caller = self.log.connecting(login.user, appl_name)
@@ -185,6 +185,10 @@ class Authentication:
         self._given.add(proof)
         self.proofs.watch(proof)
         return proof
+
+    def holds(self, login: Login) -> bool:
+        """True while a login has not ended, and its user has the password, the status and the groups that it had."""
+        return login.ends > self._clock.time() and login.stamp in ("", self.stamp_of(login.user))
 
     def rate_of(self, proof: LoginProof) -> UserRate | None:
         """The rate of a user of whom its lines may send only so much a second; None of others."""

@@ -144,3 +144,8 @@ async def login(  # noqa: PLR0913  # all by keyword
         must_prove=must_prove,
     )
     return await manager.authentication.admit(request)
+
+
+def holds(manager: Door, login: Login) -> bool:
+    """True while `connect(as_user=login)` lets in: the login has not ended, and its user is as it was."""
+    return manager.authentication.holds(login)

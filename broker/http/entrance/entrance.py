@@ -1,7 +1,6 @@
 """The entrance: lets callers in, and remembers them, so that no password is verified for each request.
 
-1. Credentials that were good are remembered by a digest with the key of this process, at most 1,000, for 15 minutes
-   behind their last use, and as long as sessions live by them.
+1. Credentials that were good are remembered for 15 minutes by a digest with the key of this process, at most 1,000.
 2. At each request the queue manager is asked who the user is now: one whose password, status or groups have changed
    since has to prove anew who it is, and its sessions are over.
 3. That the queue manager trusts programs of its own machine never lets anybody in here.
@@ -43,20 +42,22 @@ class Entrance:
         self.sessions = BrowserSessions(clock)
         self._served = served
         self._guests: OrderedDict[bytes, Guest] = OrderedDict()  # the one used last at the end
+        self._leaving: set[Guest] = set()  # whose credentials are to be verified again, and who are needed still
         self._coming: dict[bytes, anyio.Lock] = {}
         self._busy = anyio.Event()
         self._scope = anyio.CancelScope()
 
-    async def admit(self, request: Request) -> Caller:
+    async def admit(self, request: Request, *, though_away: bool = False) -> Caller:
         """Let the sender of a request in: by its Authorization header, else its cookie, else the certificate of its
-        line. Raises NotAdmittedError, and MQError where the queue manager cannot say.
+        line. Raises NotAdmittedError, and MQError where the queue manager cannot say; with `though_away` those whom it
+        has let in before are let in all the same.
         """
         credentials = credentials_of(request)
         if credentials.password is None and credentials.token is None:
             cookie = request.cookies.get(cookie_name(request))
             if cookie:
-                return await self._by_cookie(cookie)
-        guest = await self._guest(credentials)
+                return await self._by_cookie(cookie, though_away=though_away)
+        guest = await self._guest(credentials, though_away=though_away)
         return Caller(guest, guest.form_token)
 
     async def log_in(self, request: Request, user: str, password: str) -> tuple[Caller, str]:
@@ -98,28 +99,25 @@ class Entrance:
     async def close(self) -> None:
         """End all sessions and all connections."""
         self._scope.cancel()
-        while self._guests:
-            await self._guests.popitem()[1].leave()
+        for guest in [*self._guests.values(), *self._leaving]:
+            await self._send_away(guest)
         self.sessions.end_old()
 
-    async def _by_cookie(self, cookie: str) -> Caller:
+    async def _by_cookie(self, cookie: str, *, though_away: bool) -> Caller:
         session = self.sessions.find(cookie)
         if session is None:
             raise NotAdmittedError(session_over=True)
         guest = session.guest
-        if not await guest.stays():
-            await self._send_away(guest)
+        if not await self._stays(guest, though_away=though_away):
             raise NotAdmittedError(session_over=True)
-        if guest.digest in self._guests:
-            self._guests.move_to_end(guest.digest)
         return Caller(guest, session.form_token, session)
 
-    async def _guest(self, credentials: CallerCredentials) -> Guest:
+    async def _guest(self, credentials: CallerCredentials, *, though_away: bool = False) -> Guest:
         """The guest of these credentials. Those who bring the same at one time are let in once for all."""
         if credentials.empty:
             raise NotAdmittedError
         digest = credentials.digest
-        known = await self._known(digest)
+        known = await self._known(digest, though_away=though_away)
         if known is not None:
             return known
         turn = self._coming.setdefault(digest, anyio.Lock())
@@ -127,47 +125,63 @@ class Entrance:
             async with turn:
                 return await self._known(digest) or await self._newcomer(digest, credentials)
         finally:
-            if not turn.statistics().tasks_waiting and not turn.locked():
+            if not turn.locked():
                 self._coming.pop(digest, None)
 
-    async def _known(self, digest: bytes) -> Guest | None:
+    async def _known(self, digest: bytes, *, though_away: bool = False) -> Guest | None:
+        """One who has been let in by these credentials, and not so long ago that they are to be verified again."""
         guest = self._guests.get(digest)
-        if guest is None:
+        if guest is None or not await self._stays(guest, though_away=though_away):
             return None
-        if not await guest.stays():
-            await self._send_away(guest)
+        if guest.since <= self.clock.monotonic() - REMEMBERED_SECONDS:
+            self._guests.pop(digest, None)
+            self._leaving.add(guest)
             return None
-        if digest in self._guests:
-            self._guests.move_to_end(digest)
         return guest
+
+    async def _stays(self, guest: Guest, *, though_away: bool) -> bool:
+        """True if a guest is still one; who is none any more is sent away."""
+        try:
+            stays = await guest.stays()
+        except MQError:
+            if not though_away:
+                raise
+            stays = not guest.over
+        if not stays:
+            await self._send_away(guest)
+        elif guest.digest in self._guests:
+            self._guests.move_to_end(guest.digest)
+        return stays
 
     async def _newcomer(self, digest: bytes, credentials: CallerCredentials) -> Guest:
         try:
-            connecting = await self._served.admitted(credentials)
+            admitted = await self._served.admitted(credentials)
         except MQError as error:
             if error.reason != MQRC.NOT_AUTHORIZED:
                 raise
             raise NotAdmittedError from error
-        guest = Guest(digest, connecting, self.clock, self.most)
+        guest = Guest(digest, admitted, self.clock, self.most)
         await guest.come_in()
         self._guests[digest] = guest
         self._busy.set()
         while len(self._guests) > GUESTS_MAX:
-            await self._send_away(next(iter(self._guests.values())))
+            idle = (each for each in self._guests.values() if not each.is_needed)
+            await self._send_away(next(idle, next(iter(self._guests.values()))))
         return guest
 
     async def _send_away(self, guest: Guest) -> None:
         if self._guests.get(guest.digest) is guest:
             del self._guests[guest.digest]
+        self._leaving.discard(guest)
         await guest.leave()
 
     async def _sweep(self) -> None:
         self.sessions.end_old()
         old = self.clock.monotonic() - REMEMBERED_SECONDS
-        for guest in list(self._guests.values()):
-            if guest.used <= old and not guest.sessions and not guest.pool.lent:
+        for guest in [*self._guests.values(), *self._leaving]:
+            if not guest.is_needed and (guest in self._leaving or guest.since <= old):
                 await self._send_away(guest)
             else:
                 await guest.rest()
-        if not self._guests:
+        if not self._guests and not self._leaving:
             self._busy = anyio.Event()

@@ -10,45 +10,48 @@ import anyio
 
 from broker import MQError
 from broker.http.entrance.credentials import NotAdmittedError, form_token
-from broker.http.entrance.pool import IDLE_SECONDS, ConnectionPool
+from broker.http.entrance.pool import IDLE_SECONDS, ConnectionPool, end
 from broker.http.entrance.roles import roles_of
 from broker.http.served_manager import APPLICATION
 from broker.mqi import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from broker import Clock, Connection
+    from broker.http.served_manager import Admitted
     from broker.mqi.access import OwnUser
 
 _ENDED: Final = (MQRC.CONNECTION_BROKEN, MQRC.HCONN_ERROR)
 
 
 class Guest:
-    """A user, by `credentials` of this digest. `connecting` makes a connection of it anew; raises NOT_AUTHORIZED (2035)
-    when it may come in no more.
+    """A user who was let in by credentials of this digest, and the pool of its connections.
 
-    One connection of it, which calls nothing but this question, stays open: it tells who the user is now, and the
-    connections of requests are made by it.
+    Where only a connection can tell if the user is the same, one stays open for that question, and those of requests
+    are made by it, on its line.
     """
 
-    def __init__(self, digest: bytes, connecting: Callable[[], Awaitable[Connection]], clock: Clock, most: int) -> None:
+    def __init__(self, digest: bytes, admitted: Admitted, clock: Clock, most: int) -> None:
         self.digest = digest
-        self.sessions = 0  # that live by it
-        self.used = clock.monotonic()
-        self.user: OwnUser
         self.form_token = form_token(digest)
+        self.since = self.used = clock.monotonic()
+        self.sessions = 0  # that live by it
         self.over = False
-        self._connecting = connecting
+        self.user: OwnUser
+        self._admitted = admitted
         self._clock = clock
         self._own: Connection | None = None
         self._turn = anyio.Lock()
         self.pool = ConnectionPool(self._another, clock, most)
 
+    @property
+    def is_needed(self) -> bool:
+        """True while sessions live by it, or requests have connections of it."""
+        return bool(self.sessions or self.pool.lent)
+
     async def come_in(self) -> None:
         """Be let in. Raises NotAdmittedError, and MQError where the queue manager cannot be asked."""
         try:
-            self._own = await self._connecting()
+            self._own = await self._admitted.connecting()
             self.user = await self._own.own_user()
         except MQError as error:
             await self.leave()
@@ -59,13 +62,17 @@ class Guest:
             await self.leave()
             raise NotAdmittedError
         self.roles = roles_of(self.user)
+        if self._admitted.holds is not None:
+            self.pool.keep(self._own)
+            self._own = None
 
     async def stays(self) -> bool:
         """True if the user is the same now. Raises MQError where the queue manager cannot be asked."""
         if self.over:
             return False
         self.used = self._clock.monotonic()
-        return await self._current() == self.user
+        holds = self._admitted.holds
+        return holds() if holds is not None else await self._current() == self.user
 
     async def leave(self) -> None:
         """End its connections: those of requests when these have their answers."""
@@ -91,9 +98,8 @@ class Guest:
         async with self._turn:
             if self._own is own:  # nobody has connected it again meanwhile
                 await self._disconnect()
-                await self.pool.clear()
                 try:
-                    self._own = await self._connecting()
+                    self._own = await self._admitted.connecting()
                 except MQError as error:
                     if error.reason != MQRC.NOT_AUTHORIZED:
                         raise
@@ -102,14 +108,13 @@ class Guest:
 
     async def _another(self) -> Connection:
         """A connection more, for a request."""
-        if self._own is None or self.over:
+        if self.over:
             raise MQError(MQRC.NOT_AUTHORIZED, "not authorized")
+        if self._own is None:
+            return await self._admitted.connecting()
         return await (await self._own.connect(APPLICATION))
 
     async def _disconnect(self) -> None:
         own, self._own = self._own, None
         if own is not None:
-            try:
-                await own.close()
-            except MQError:
-                pass  # it has ended already
+            await end(own)

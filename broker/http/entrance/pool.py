@@ -55,7 +55,7 @@ class ConnectionPool:
                 f"all {self.lent} connections of this user are in use ([http] connections_per_user)",
             )
         try:
-            connection = self._idle.pop()[0] if self._idle else await self._connecting()
+            connection = self._kept() or await self._connecting()
             self.lent += 1
             try:
                 async with self._lending(connection):
@@ -83,15 +83,27 @@ class ConnectionPool:
         finally:
             with anyio.CancelScope(shield=True):
                 if good and not self._over and await _is_clean(connection):
-                    self._idle.append((connection, self._clock.monotonic()))
+                    self.keep(connection)
                 else:
-                    await _end(connection)
+                    await end(connection)
+
+    def keep(self, connection: Connection) -> None:
+        """Keep a connection that is as good as new for the next request."""
+        self._idle.append((connection, self._clock.monotonic()))
+
+    def _kept(self) -> Connection | None:
+        """Take the one that was used last of those that are kept, and have not ended meanwhile."""
+        while self._idle:
+            connection, _ = self._idle.pop()
+            if not connection.port.broken:
+                return connection
+        return None
 
     async def clear(self, idle_seconds: float = 0.0) -> None:
         """End the connections that nobody has used for so long."""
         before = self._clock.monotonic() - idle_seconds
         while self._idle and self._idle[0][1] <= before:
-            await _end(self._idle.popleft()[0])
+            await end(self._idle.popleft()[0])
 
     async def close(self) -> None:
         """End all: those that are lent when they come back."""
@@ -109,7 +121,7 @@ async def _is_clean(connection: Connection) -> bool:
     return True
 
 
-async def _end(connection: Connection) -> None:
+async def end(connection: Connection) -> None:
     """End a connection, and back out what it has under syncpoint."""
     try:
         if connection.works:
