@@ -68,6 +68,9 @@ COMMANDS = (
         "Make a queue manager in DIR: its broker.toml, its data, and the first administrator.",
     ),
     ListedCommand(
+        "mcp", "broker.cli.mcp", "Serve an assistant by the Model Context Protocol, on standard input and output."
+    ),
+    ListedCommand(
         "monitor",
         "broker.cli.monitor",
         "Start what the trigger messages of an initiation queue name, one after the other.",

@@ -11,11 +11,13 @@ import click
 
 from broker.cli.program import CannotRunError
 from broker.config.kinds import DatabaseAddress
-from broker.databases.errors import DatabaseUnusableError
+from broker.databases.errors import DatabaseAwayError, DatabaseUnusableError
+from broker.databases.failures import told
 from broker.secret_files import SecretFileError, read_secret
 
 VARIABLE: Final = "EVERMQ_DATABASE"
 _POSTGRESQL: Final = ("postgresql://", "postgres://")
+_WITH_DRIVER: Final = ("postgresql+", "postgres+")
 
 
 def address_of(dsn: str | None, dsn_file: str | None) -> str | None:
@@ -46,7 +48,12 @@ def source_of_address(address: str, *, places: int = 1) -> Any:
     """Return what opens a database, in PostgreSQL a pool of so many places. Raises CannotRunError."""
     if not is_postgresql(address):
         if "://" in address:
-            raise CannotRunError("the DSN is no postgresql://user@host/database, and no path of an SQLite file")
+            advice = ": leave out the driver, as postgresql://" if address.startswith(_WITH_DRIVER) else ""
+            raise CannotRunError(
+                f"the DSN is no postgresql://user@host/database, and no path of an SQLite file{advice}"
+            )
+        if Path(address).is_dir():
+            raise CannotRunError(f"{address} is a folder, and an SQLite database is a file")
         if not Path(address).is_file():
             raise CannotRunError(f"{address}: there is no such file")
         return Path(address)
@@ -58,7 +65,11 @@ def source_of_address(address: str, *, places: int = 1) -> Any:
     async def pool() -> Any:
         try:
             return await asyncpg.create_pool(address, min_size=1, max_size=places)
-        except (asyncpg.InterfaceError, OSError):  # some of both are a ValueError
+        except (OSError, asyncpg.PostgresError) as error:
+            raise DatabaseAwayError(
+                f"PostgreSQL gives no session at {_place(address)}: {told(error)}; is it running, and is the DSN right?"
+            ) from error
+        except asyncpg.InterfaceError:  # some are a ValueError
             raise
         except ValueError:  # whose text may have a part of a password
             raise DatabaseUnusableError(
@@ -66,3 +77,8 @@ def source_of_address(address: str, *, places: int = 1) -> Any:
             ) from None
 
     return pool
+
+
+def _place(address: str) -> str:
+    """The host, the port and the database of a DSN, and no more of it."""
+    return address.partition("://")[2].rpartition("@")[2].partition("?")[0] or "the place that the environment says"

@@ -180,7 +180,7 @@ class DatabaseCheck:
 
     async def _make_table(self) -> None:
         if not self._create:
-            raise self._unusable(f"there is no table {self._markers.name}, and Database(create=False) makes none")
+            raise self._unusable(f"there is no table {self._markers.name}, and it is not made here")
 
         async def make() -> None:
             await self._rows(self._markers.ddl(if_missing=True))

@@ -49,7 +49,7 @@ class Rates:
         return float(now.get(figure, 0) - before.get(figure, 0)) / self._seconds
 
 
-def matches(name: str, pattern: str) -> bool:
+def named_like(name: str, pattern: str) -> bool:
     """True if a name has `pattern` in it, or matches it where it has a `*`; capitals and small letters are the same."""
     pattern = pattern.upper()
     return fnmatchcase(name.upper(), pattern) if "*" in pattern else pattern in name.upper()

@@ -70,7 +70,13 @@ def test_a_password_among_the_arguments_is_refused_and_not_printed(command: str,
     [
         (("status",), "which database?"),
         (("status", "no-such.db"), "there is no such file"),
+        (("status", "/"), "/ is a folder, and an SQLite database is a file"),
         (("status", "mysql://me@host/x"), "the DSN is no postgresql://"),
+        (("status", "postgresql+asyncpg://me@host/x"), "leave out the driver, as postgresql://"),
+        (
+            ("status", "postgresql://me@127.0.0.1:1/x"),
+            "PostgreSQL gives no session at 127.0.0.1:1/x: ",
+        ),
         (("status", "a.db", "--dsn-file", "b"), "give one of them"),
         (("ddl", "a.db", "--table", "x; DROP TABLE y"), "is no name of a table"),
     ],

@@ -217,10 +217,10 @@ async def test_a_clear_that_has_broken_off_goes_on_when_it_is_given_again(
     database, left = members.member("QM1").database, iter(range(3))
     transact = database.transact
 
-    async def break_off(work: Callable[..., Any], restore: Callable[[], None]) -> Any:
+    async def break_off(*arguments: Callable[..., Any]) -> Any:
         if next(left, None) is None:
             raise MQError(MQRC.CF_NOT_AVAILABLE, "the test says so")
-        return await transact(work, restore)
+        return await transact(*arguments)
 
     with monkeypatch.context() as patched:
         patched.setattr(database, "transact", break_off)

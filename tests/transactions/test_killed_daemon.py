@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 HALF = 500
 PROGRAMS = 7
 DATABASE = b"d" * 16
+OTHER = "00000000-0000-4000-8000-000000000001"  # the instance of another queue manager
 OPTIONS = ServiceOptions(handler="shop:ship", order_by="customer", backoff=(5.0, 5.0), jitter=False)
 DEFINITIONS = f"""
 DEFINE PROCESS(P) REPLACE
@@ -139,6 +140,7 @@ async def test_status_and_clean_ask_a_daemon_over_tcp(tmp_path: Path) -> None:
             units, mine = await mark_some(way, daemon.url)
             shown = await said(daemon.url, "status", str(way.file))
             assert f"in doubt at {mine}: 1\n  {uuid.UUID(bytes=units['in doubt'])}\n" in shown
+            assert f"of markers of {OTHER} only that queue manager knows: give its --url\n" in shown
             assert [line.split()[1:3] for line in shown.splitlines() if line.startswith(mine)] == [["committed", "3"]]
             assert await said(daemon.url, "clean", str(way.file)) == "1 markers deleted from evermq_unit\n"
             assert await said(daemon.url, "clean", str(way.file)) == "0 markers deleted from evermq_unit\n"
@@ -165,7 +167,7 @@ async def mark_some(way: SqlitePath, url: str) -> tuple[dict[str, bytes], str]:
         await connection.prepare(units["in doubt"], opened.id, "orders")
         for name, unit in units.items():
             at = opened.clock.time() if name == "young" else 1
-            q_mgr = "00000000-0000-4000-8000-000000000001" if name == "of another" else mine
+            q_mgr = OTHER if name == "of another" else mine
             await opened.rows(opened.markers.insert("committed", at), unit, q_mgr)
     await opened.close()
     return units, mine

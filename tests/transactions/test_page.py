@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import importlib
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import anyio
 import httpx
 import pytest
 
+from broker import QueueManager
+from broker.config import LimitsConfig, ListenerConfig
+from broker.server import Server
 from tests.examples.test_readme import blocks
 
 if TYPE_CHECKING:
@@ -20,6 +26,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PAGE = blocks((ROOT / "docs/how-to/one-transaction.md").read_text("utf-8"))
 WORKER, API, DJANGO = [block.text for block in PAGE if block.language == "python"]
+DAEMON: Final = '"mq://127.0.0.1:1414"'
 [SHOWN] = [block.text for block in PAGE if block.language == "text"]
 
 
@@ -28,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
-    for name in ("api", "shop", "shop.models", "shop.orders"):
+    for name in ("api", "working", "shop", "shop.models", "shop.orders"):
         sys.modules.pop(name, None)
 
 
@@ -44,12 +51,17 @@ def test_the_worker_ships_the_order(folder: Path) -> None:
     assert (done.stdout, done.returncode) == (SHOWN, 0), done.stderr
 
 
-async def test_the_route_writes_a_row_and_puts_a_message(folder: Path) -> None:
+async def test_the_route_writes_a_row_and_puts_a_message_and_the_worker_ships_it(folder: Path) -> None:
     pytest.importorskip("sqlalchemy")
     pytest.importorskip("greenlet")
-    (folder / "api.py").write_text(API)
-    module = importlib.import_module("api")
-    async with module.api.router.lifespan_context(module.api):
+    async with AsyncExitStack() as stack:
+        manager = await stack.enter_async_context(QueueManager.open(name="QM1"))
+        server = await stack.enter_async_context(Server(manager, ListenerConfig(port=0), LimitsConfig()))
+        assert DAEMON in API
+        for name in ("api", "working"):  # the web server, and the worker
+            (folder / f"{name}.py").write_text(API.replace(DAEMON, f'"mq://{server.addresses[0]}"'))
+        module = importlib.import_module("api")
+        await stack.enter_async_context(module.api.router.lifespan_context(module.api))
         transport = httpx.ASGITransport(module.api)
         async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
             answers = [await client.post(f"/orders/{item}") for item in ("chair", "table")]
@@ -57,6 +69,10 @@ async def test_the_route_writes_a_row_and_puts_a_message(folder: Path) -> None:
         connection = await module.queues.session.connection()
         [reply] = await connection.mqsc("DISPLAY QLOCAL(ORDERS) CURDEPTH", check=True)
         assert int(reply.attributes[0]["CURDEPTH"]) == 2
+        await stack.enter_async_context(importlib.import_module("working").queues.running())
+        with closing(sqlite3.connect("orders.db")) as orders:
+            while orders.execute("SELECT id FROM orders WHERE shipped ORDER BY id").fetchall() != [(1,), (2,)]:  # noqa: ASYNC110  # a file tells nobody
+                await anyio.sleep(0.01)
 
 
 SITE = """
@@ -126,4 +142,4 @@ def test_the_view_orders_and_the_handler_ships(folder: Path) -> None:
 
 
 def test_nothing_of_the_page_is_left_out() -> None:
-    assert [block.language for block in PAGE] == ["python", "text", "python", "python"]
+    assert [block.language for block in PAGE] == ["python", "text", "python", "sh", "sh", "sh", "sh", "python"]

@@ -18,7 +18,7 @@ import pytest
 from broker.mqi import MQGMO, MQOO, MQRC, MQError
 from tests.databases.ways import GONE
 from tests.sharing.postgres import OWNER
-from tests.transactions.test_page import API, environment
+from tests.transactions.test_page import API, DAEMON, environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,7 +111,7 @@ async def test_d3_5_a_route_that_is_killed_under_load_loses_and_doubles_nothing(
         postgres: Postgres = request.getfixturevalue("postgres")
         postgres.sql(GONE, database=OWNER)
         url = f'"postgresql+asyncpg://{OWNER}@/{OWNER}?host={postgres.folder}&port={postgres.port}"'
-    (folder / "api.py").write_text(API.replace(URL, url))
+    (folder / "api.py").write_text(API.replace(URL, url).replace(DAEMON, '"api-data"'))  # it dies with the route
     load = Load(folder)
     for answers in kills:
         with serving(folder) as process:

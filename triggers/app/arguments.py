@@ -171,10 +171,15 @@ class _Signature:
         elif self._body and parameter.default is not _NO_ANNOTATION:
             return  # an argument of other callers
         elif self._body:
-            raise TypeError(f"it has two bodies, {self._body} and {name}; {TAKES}")
+            raise TypeError(f"it has two bodies, {self._body} and {name}; {TAKES}{self._given()}")
         else:
             self._body = name
             self._binders[name] = self._body_binder(name, annotation)
+
+    def _given(self) -> str:
+        """Say what its database gives, where that is known."""
+        types = " or ".join(f"{each.__module__}.{each.__qualname__}" for each in self._gives)
+        return types and f"; this database gives a {types}"
 
     def _inject(self, name: str, annotation: type) -> None:
         if annotation is Message:

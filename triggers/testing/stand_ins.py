@@ -33,9 +33,10 @@ class StandIns:
 
     def of(self, database: Database) -> Database:
         """Return the database that is used in the place of one."""
-        made = self._made.get(database.key)
+        which = database.key, database.gives
+        made = self._made.get(which)
         if made is None:
-            made = self._made[database.key] = self._new(database)
+            made = self._made[which] = self._new(database)
         return made
 
     def connection(self, database: Database) -> sqlite3.Connection:

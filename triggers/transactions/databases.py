@@ -61,7 +61,8 @@ class SessionDatabases:
                         raise
                     if pause == AWAY_MIN:
                         logger.warning(
-                            "%s waits for its database: %s", self._session.app.name, error,
+                            "%s waits for its database, which is away or has another address: %s",
+                            self._session.app.name, error,
                             extra={"event": "database_awaited"},
                         )  # fmt: skip
                 if not await self._session.pause(pause * (0.5 + self._session.source.random.random() / 2)):
@@ -155,5 +156,9 @@ def declared(databases: list[Database], source: Any) -> Database:
 
 
 def is_same(one: Database, other: Database) -> bool:
-    """True if both are the same database of a program: one object, or one source with the same options."""
-    return one is other or one.key == other.key
+    """True if both are the same database of a program: one object, or one source with the same options. An engine and a
+    maker of its sessions are two, since handlers are given a connection by the one and a session by the other.
+    """
+    if one is other or one.key != other.key:
+        return one is other
+    return one.given is not None or other.given is not None or one.gives == other.gives

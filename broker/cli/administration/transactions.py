@@ -99,9 +99,12 @@ def status(dsn: str | None, dsn_file: str | None, *, table_name: str, url: str) 
                 say(f"what is in doubt is not known: {error}")
                 return
             units = await units_in_doubt(opened, connection)
+            others = {str(q_mgr) for q_mgr, *_ in rows} - {connection.q_mgr_instance}
             say(f"in doubt at {connection.q_mgr_instance}: {len(units)}")
             for unit in units:
                 say(f"  {uuid.UUID(bytes=unit)}")
+            if others:
+                say(f"of markers of {', '.join(sorted(others))} only that queue manager knows: give its --url")
 
     _with_database(dsn, dsn_file, table_name, work)
 

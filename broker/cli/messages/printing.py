@@ -29,12 +29,17 @@ def printable(data: bytes) -> bool:
 
 
 def as_json(message: Message) -> bytes:
-    """The descriptor and the data of a message: identifiers in hexadecimal digits, data as text or in base64."""
+    """The descriptor and the data of a message."""
+    return json.dumps({**descriptor_fields(message), **data_field(message.data)}).encode() + b"\n"
+
+
+def descriptor_fields(message: Message) -> dict[str, Any]:
+    """The descriptor of a message as fields of a JSON object, identifiers in hexadecimal digits."""
     fields: dict[str, Any] = {}
     for name in DESCRIPTOR_FIELDS:
         value = getattr(message.md, name)
         fields[name] = value.hex() if isinstance(value, bytes) else value
-    return json.dumps({**fields, **data_field(message.data)}).encode() + b"\n"
+    return fields
 
 
 def data_field(data: bytes) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.presentation.ages import age
-from broker.presentation.rates import matches
+from broker.presentation.rates import named_like
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ UNITS: Final = ("unit of work of", "user", "age", "puts", "gets", "state")
 
 def queue_rows(rates: Rates, order: str = "age", pattern: str = "") -> list[list[str]]:
     """Return the rows of the queues whose names have `pattern` in them, or match it where it has a `*`."""
-    queues = [each for each in rates.now.figures["queues"] if matches(each["name"], pattern)]
+    queues = [each for each in rates.now.figures["queues"] if named_like(each["name"], pattern)]
 
     def place(queue: Mapping[str, Any]) -> tuple[float, float, str]:
         first = {"age": queue["oldest_age"], "rate": rates.flow(queue), "depth": queue["depth"]}[order]

@@ -24,6 +24,7 @@ from broker.cli.program import DONE, SOME_FAILED, CannotRunError, lone
 from broker.cli.worker.link import Link
 from broker.cli.worker.loading import own_files
 from broker.client.address import completed
+from broker.databases.errors import ProgramDatabaseError
 from broker.mqi import MQRC
 from broker.refusals import REFUSALS_MAX, Refusals
 from triggers import HandlerImportError, NotServableError, TriggerMonitor
@@ -151,7 +152,7 @@ class Worker:
             if task not in self._entering or not self._stopping.is_set():
                 raise
             task.uncancel()  # it was told to end before it served
-        except (MQError, NotServableError, TypeError) as error:
+        except (MQError, NotServableError, ProgramDatabaseError, TypeError) as error:
             refused = isinstance(error, MQError) and error.reason == MQRC.NOT_AUTHORIZED
             if refused:
                 self._tell_refused(1 if task in self._entering else REFUSALS_MAX)

@@ -38,7 +38,8 @@ def failed(delivery: Delivery, entry: Entry, why: str, failure: Failure, moment:
     if not options.history:
         record.history = None
     counts = delivery.service.counts
-    counts.last_error, counts.last_error_at = f"{record.exception or why}: {record.error}", moment.wall
+    error = ": ".join(filter(None, (record.exception or why, record.error)))
+    counts.last_error, counts.last_error_at = error, moment.wall
     return record
 
 

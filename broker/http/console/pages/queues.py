@@ -10,7 +10,7 @@ from broker.http.console.elements import empty, live, shown, table
 from broker.http.console.forms import text_input
 from broker.http.console.page import ConsolePage, Content
 from broker.http.console.rows import QUEUE_COLUMNS, queue_row
-from broker.presentation.rates import matches
+from broker.presentation.rates import named_like
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,7 +78,7 @@ def _found(visit: Visit, look: StatusLook) -> list[Mapping[str, Any]]:
             return not system and bool(queue["depth"]) == (kind == "messages")
         return True
 
-    found = [each for each in look.queues if wanted(each) and matches(each["name"], asked)]
+    found = [each for each in look.queues if wanted(each) and named_like(each["name"], asked)]
     return sorted(found, key=lambda each: (each["name"].startswith("SYSTEM."), each["name"]))
 
 
