@@ -42,6 +42,7 @@ A page, for example of the units of work, is a module of `pages`:
 3. A live part is a list of children, each with a key: `Keyed(key, Markup(h.tr({"data-key": key})[...]))` or
    `keyed(key, ...)`. Rows that change seldom are made by a function of plain values with `lru_cache` (`rows`): it is
    called for each open page each second. A part that is not there leaves its element empty: say so in another part.
+   Parts are shared by all who may see the same: no form is in them.
 4. A button is `action_form(visit, Action(name="resolve", label="Resolve", line="RESOLVE ...", missing=await
    visit.missing(name, "chg"), confirm="..."))`: `line` is what it sends, `missing` what the caller lacks. Its name is
    a key of `actions`. The frame has checked the form's token and the role; an MQError becomes a notice by itself.

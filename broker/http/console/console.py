@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
+import anyio
 import htpy as h
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
@@ -66,6 +67,14 @@ class SegmentConvertor(Convertor[str]):
 
 
 register_url_convertor("segment", SegmentConvertor())
+
+
+class SharedParts:
+    """The parts of a page in one look, once somebody has made them."""
+
+    def __init__(self) -> None:
+        self.lock = anyio.Lock()
+        self.parts: Parts | None = None
 
 
 class Console:
@@ -175,9 +184,19 @@ class Console:
         if self.streams >= STREAMS_MAX or self.site.observatory.ended:
             return PlainTextResponse("no more pages are kept up now\n", UNAVAILABLE, headers=HEADERS)
         return StreamingResponse(
-            self._counted(partial(page.parts, visit), visit), media_type=MEDIA_TYPE,
+            self._counted(partial(self._shared, page, visit), visit), media_type=MEDIA_TYPE,
             headers={**HEADERS, "X-Accel-Buffering": "no"},
         )  # fmt: skip
+
+    async def _shared(self, page: ConsolePage, visit: Visit) -> Parts:
+        """The parts of a page, made once for all who may see the same and have it open."""
+        assert page.parts is not None
+        look = await visit.look()
+        shared: SharedParts = look.made.setdefault(f"parts of {visit.here}", SharedParts())
+        async with shared.lock:
+            if shared.parts is None:
+                shared.parts = await page.parts(visit)
+        return shared.parts
 
     async def _counted(self, parts: Callable[[], Awaitable[Parts]], visit: Visit) -> AsyncIterator[str]:
         self.streams += 1

@@ -6,8 +6,9 @@ written out, it is cut where it is long, and the direction of what stands beside
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+import anyio
 import htpy as h
 from markupsafe import Markup
 
@@ -17,7 +18,7 @@ from broker.presentation.escaping import escaped
 from broker.presentation.moments import in_utc, instant_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from htpy import Element, Node
 
@@ -27,7 +28,11 @@ SHOWN_CHARACTERS: Final = 200
 """So much of a text that somebody chose is shown where nothing else is said."""
 
 _ID_DIGITS: Final = 12
+_TURN: Final = 10
 _KIB: Final = 1024
+
+
+T = TypeVar("T")
 
 
 class PageColumn(NamedTuple):
@@ -134,6 +139,16 @@ def live(part: str, parts: Parts, tag: Element = h.div, look: str | None = None)
     `look` is its class.
     """
     return tag({"data-live": part}, class_=look)[(each.html for each in parts[part])]
+
+
+async def in_turns(values: Iterable[T], make: Callable[[T], Keyed]) -> list[Keyed]:
+    """Return what is made of each value; others have a turn between some and the next."""
+    made: list[Keyed] = []
+    for number, each in enumerate(values, 1):
+        made.append(make(each))
+        if number % _TURN == 0:
+            await anyio.lowlevel.checkpoint()
+    return made
 
 
 def keyed(key: str, *body: Node) -> Keyed:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import htpy as h
 from markupsafe import Markup
 
-from broker.http.console.elements import PageColumn, badge, cells, count, instant_as, rate, relative, shown
-from broker.http.console.figures.sparkline import binned, drawn
+from broker.http.console.elements import PageColumn, badge, cells, count, instant_as, rate, shown
+from broker.http.console.figures.sparkline import drawn
 from broker.http.console.page import Keyed
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def queue_row(visit: Visit, look: StatusLook, queue: Mapping[str, Any]) -> Keyed
         queue["claimed"] + queue["prepared"],
     )
     rates = look.rates.of_queue(queue, "puts"), look.rates.of_queue(queue, "gets")
-    places = () if series is None else binned(series.last("depth"))
-    age = relative(oldest - look.at) if oldest else ""
+    places = () if series is None else series.line("depth")
+    age = visit.age(oldest, look.at) if oldest else ""
     return Keyed(
         name,
         _queue_row(visit.url("queues", name), name, (age, oldest), figures, rates, places, _served_by(look, queue)),

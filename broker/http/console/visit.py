@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
+from broker.http.console.elements import relative
 from broker.mqi import MQRC, MQError
 
 if TYPE_CHECKING:
@@ -34,6 +35,17 @@ class Visit:
     def now(self) -> float:
         """The time, in seconds since 1970."""
         return self.site.clock.time()
+
+    @property
+    def streams(self) -> bool:
+        """True if the page's stream asks, and not who has opened it."""
+        return "live" in self.request.query_params
+
+    def age(self, at: float, now: float) -> str:
+        """Return how long ago an instant was. For a stream in whole minutes: the script tells the seconds itself, so
+        that no row has to be sent each second.
+        """
+        return relative(-60.0 * round((now - at) // 60)) if self.streams and now > at else relative(at - now)
 
     @property
     def base(self) -> str:

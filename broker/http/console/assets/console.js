@@ -77,6 +77,7 @@ function listen() {
   });
   source.addEventListener("parts", (event) => {
     JSON.parse(event.data).forEach(apply);
+    tick();
     say("live", "on");
   });
   source.addEventListener("away", (event) => say(JSON.parse(event.data), "off"));

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 EVENTS_MAX: Final = 100
 _TEXT_MAX: Final = 300
+_STEP: Final = 500
 
 
 class HappenedEvent(NamedTuple):
@@ -30,9 +31,16 @@ class Lately:
         self.events: deque[HappenedEvent] = deque(maxlen=EVENTS_MAX)
         self._failing: dict[str, str] = {}
 
-    def compare(self, at: float, before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> None:
-        """Take down what has happened between two looks. Of the first look only the last errors of handlers tell."""
-        found = _before_first(now) if before is None else _between(at, before, now)
+    def compare(self, at: float, before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> Iterator[None]:
+        """Take down what has happened between two looks, in steps. Of the first look only the last errors of handlers
+        tell.
+        """
+        found: list[HappenedEvent] = []
+        for event in _before_first(now) if before is None else _between(at, before, now):
+            if event is None:
+                yield
+            else:
+                found.append(event)
         for event in sorted(found, key=lambda each: each.at):
             self.events.appendleft(event)
 
@@ -53,12 +61,14 @@ def _before_first(now: Mapping[str, Any]) -> Iterator[HappenedEvent]:
             yield _error(each)
 
 
-def _between(at: float, before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[HappenedEvent]:
+def _between(at: float, before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[HappenedEvent | None]:
     earlier = {(each["queue"], each["handler"]): each for each in before["handlers"]}
     for each in now["handlers"]:
         yield from _of_handler(at, earlier.get((each["queue"], each["handler"])), each)
     queues = {each["name"]: each for each in before["queues"]}
-    for queue in now["queues"]:
+    for number, queue in enumerate(now["queues"]):
+        if number % _STEP == 0:
+            yield None
         yield from _of_queue(at, queues.get(queue["name"]), queue)
     yield from _of_manager(at, before, now)
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 class StatusLook(NamedTuple):
     """The status at one look. `at` is its instant, in seconds since 1970, `number` grows with each.
 
+    `made` is for what pages make of this look: all who may see the same share it.
+
     `queues`, `handlers` and so on are the lists of `Connection.status()` that the caller may display; `figures` is the
     rest of it, which is about the whole. `rates` tells what a queue or a handler of it does a second, `oldest` when the
     oldest message of a queue was put. `failing` are the checks of health that fail, by name.
@@ -33,6 +35,7 @@ class StatusLook(NamedTuple):
     failing: Mapping[str, str]
     events: Sequence[HappenedEvent]
     kept: SeriesByQueue
+    made: dict[str, Any]
 
     def queue(self, q_name: str) -> Mapping[str, Any] | None:
         """Return the figures of a queue; None where there is none, or the caller may not display it."""

@@ -2,7 +2,8 @@
 
 1. It begins with the first request and ends fifteen minutes after the last: a console that nobody opens costs nothing.
 2. It looks by the server's own connection. What a caller may display is asked as the caller, ten seconds long.
-3. A look that takes long is followed by a pause fifty times as long, if that is more than a second.
+3. A look that takes long is followed by a pause twenty times as long, of a second at least and five at most.
+4. All callers who may see the same share one look, and what pages make of it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from broker.mqi import MQRC, MQError
 from broker.presentation.rates import Observation, Rates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from broker import Clock, Connection
     from broker.http.console.admission import ConsoleCaller
@@ -33,7 +34,8 @@ ALLOWED_SECONDS: Final = 10.0
 """The time for which the names that a user may display are remembered."""
 
 USERS_MAX: Final = 1000
-_PAUSE: Final = 50
+_PAUSE: Final = 20
+_PAUSE_MAX: Final = 5.0
 _THERE: Final = 1e-6
 """The traffic of a queue that holds messages, where there is none."""
 
@@ -61,6 +63,7 @@ class Observatory:
         self._failing: Mapping[str, str] = {}
         self._error: MQError | None = None
         self._looked = anyio.Event()
+        self._looks: dict[str, StatusLook] = {}  # the last one of each user, "" for administrators
         self._allowed: dict[str, tuple[float, frozenset[str]]] = {}
 
     @property
@@ -75,12 +78,20 @@ class Observatory:
         await self._wake()
         if self._error is not None or self._rates is None:
             raise self._error or MQError(MQRC.Q_MGR_NOT_AVAILABLE, "the console ends")
-        rates = self._rates
         allowed = await self._allowed_of(caller)
+        key = "" if allowed is None else caller.user
+        look = self._looks.get(key)
+        if look is None or look.number != self._number:
+            look = self._looks[key] = self._seen(self._rates, allowed)
+        return look
+
+    def _seen(self, rates: Rates, allowed: frozenset[str] | None) -> StatusLook:
+        """The last look at these queues; None: at all."""
         figures = rates.now.figures
 
-        def shown(name: str, q_names: Callable[[Mapping[str, Any]], Any]) -> list[Mapping[str, Any]]:
-            return [each for each in figures[name] if allowed is None or allowed.issuperset(q_names(each))]
+        def shown(name: str, q_names: Callable[[Mapping[str, Any]], Any]) -> Sequence[Mapping[str, Any]]:
+            found: Sequence[Mapping[str, Any]] = figures[name]
+            return found if allowed is None else [each for each in found if allowed.issuperset(q_names(each))]
 
         return StatusLook(
             self._at, self._number, {name: figures[name] for name in figures if name not in _LISTS},
@@ -91,7 +102,7 @@ class Observatory:
             figures["units_of_work"],
             rates, self._oldest, self._failing,
             [each for each in self.lately.events if allowed is None or not each.q_name or each.q_name in allowed],
-            self.series,
+            self.series, {},
         )  # fmt: skip
 
     async def next(self, number: int) -> None:
@@ -138,7 +149,7 @@ class Observatory:
             figures = await connection.status()
             now = self._clock.monotonic()
             await self._take(Observation(now, figures))
-            await self._clock.sleep(max(LOOK_SECONDS, _PAUSE * (now - began)))
+            await self._clock.sleep(min(max(LOOK_SECONDS, _PAUSE * (now - began)), _PAUSE_MAX))
 
     def _failed(self, error: MQError) -> None:
         if self._error is None:
@@ -149,11 +160,14 @@ class Observatory:
 
     async def _take(self, observation: Observation) -> None:
         before, at = self._observation, self._clock.time()
+        await anyio.lowlevel.checkpoint()
         rates = Rates(before, observation)
         oldest = await self._count(rates, at)
         self._failing = self._served.failing_checks(ready=True)
+        await anyio.lowlevel.checkpoint()
         self.lately.checks(at, self._failing)
-        self.lately.compare(at, None if before is None else before.figures, observation.figures)
+        for _ in self.lately.compare(at, None if before is None else before.figures, observation.figures):
+            await anyio.lowlevel.checkpoint()
         self._observation, self._rates, self._oldest, self._at, self._error = observation, rates, oldest, at, None
         self._number += 1
         self._tell()
@@ -187,6 +201,7 @@ class Observatory:
                 names = frozenset(each["name"] for each in (await connection.status())["queues"])
             if len(self._allowed) >= USERS_MAX:
                 self._allowed.clear()
+                self._looks.clear()
             self._allowed[caller.user] = now + ALLOWED_SECONDS, names
         return names
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final
 
+from broker.http.console.figures.sparkline import POINTS, binned
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SECONDS: Final = 900
+LINE_SECONDS: Final = SECONDS // POINTS
 FIGURES: Final = ("depth", "in", "out", "age")
 """Messages there, messages a second that come and go, seconds of the oldest."""
 
@@ -31,6 +34,8 @@ class QueueSeries:
     def __init__(self) -> None:
         self._kept = {name: array("f", bytes(4 * SECONDS)) for name in FIGURES}
         self._next = 0
+        self._count = 0
+        self._lines: dict[str, tuple[int, ...]] = {}
         self.length = 0
         self.traffic = 0.0
 
@@ -40,7 +45,18 @@ class QueueSeries:
             kept[self._next] = value
         self._next = (self._next + 1) % SECONDS
         self.length = min(self.length + 1, SECONDS)
+        self._count += 1
+        if self._count % LINE_SECONDS == 0:
+            self._lines.clear()
         self.traffic = self.traffic * _FADING + values[1] + values[2]
+
+    def line(self, name: str) -> tuple[int, ...]:
+        """Return one figure as the heights of a line, which changes each 15 s: no row is made anew each second."""
+        if name not in self._lines:
+            whole = self.length - self._count % LINE_SECONDS
+            values = self.last(name)[: max(0, whole)]
+            self._lines[name] = binned(values[len(values) % LINE_SECONDS :])
+        return self._lines[name]
 
     def last(self, name: str, seconds: int = SECONDS) -> list[float]:
         """Return one figure of the last so many seconds, as far as there are any, the oldest first."""

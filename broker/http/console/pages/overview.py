@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import anyio
 import htpy as h
 from markupsafe import Markup
 
-from broker.http.console.elements import count, empty, keyed, live, octets, section, shown, table, when
+from broker.http.console.elements import empty, in_turns, keyed, live, octets, section, shown, table, when
 from broker.http.console.page import ConsolePage, Content, Keyed
 from broker.http.console.rows import (
     HANDLER_COLUMNS,
@@ -18,7 +20,7 @@ from broker.http.console.rows import (
 from broker.presentation.ages import coarse_age
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from htpy import Node
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from broker.http.console.visit import Visit
 
 QUEUES_SHOWN: Final = 50
+_STEP: Final = 500
 HANDLERS_SHOWN: Final = 30
 EVENTS_SHOWN: Final = 12
 _OLD_SECONDS: Final = 300.0
@@ -57,14 +60,57 @@ async def _content(visit: Visit) -> Content:
     )
 
 
+class OverviewFigures(NamedTuple):
+    """What the first page makes of a look: the first queues, how many hold messages, how many are of the system, all
+    messages, what comes and goes in a second, and the queues whose messages are old.
+    """
+
+    first: Sequence[Mapping[str, Any]]
+    filled: int
+    system: int
+    messages: int
+    puts: float
+    gets: float
+    old: Sequence[str]
+    damaged: int
+
+
+async def _figures(look: StatusLook) -> OverviewFigures:
+    """Return what the first page shows of all queues, made once for a look, in steps."""
+    found: OverviewFigures | None = look.made.get("overview")
+    if found is not None:
+        return found
+    filled: list[Mapping[str, Any]] = []
+    old: list[str] = []
+    system = messages = damaged = 0
+    puts = gets = 0.0
+    for number, queue in enumerate(look.queues, 1):
+        own = _system(queue)
+        system += own
+        messages += queue["depth"]
+        damaged += queue["damaged"]
+        puts += look.rates.of_queue(queue, "puts")
+        gets += look.rates.of_queue(queue, "gets")
+        if queue["depth"] and not own:
+            filled.append(queue)
+            if look.at - look.oldest.get(queue["name"], look.at) > _OLD_SECONDS:
+                old.append(queue["name"])
+        if number % _STEP == 0:
+            await anyio.lowlevel.checkpoint()
+    first = nsmallest(QUEUES_SHOWN, filled, key=_place(look))
+    made = OverviewFigures(first, len(filled), system, messages, puts, gets, old, damaged)
+    look.made["overview"] = made
+    return made
+
+
 async def _parts(visit: Visit) -> Parts:
     look = await visit.look()
-    shown_queues = sorted((each for each in look.queues if each["depth"] and not _system(each)), key=_place(look))
+    figures = await _figures(look)
     handlers = sorted(look.handlers, key=lambda each: (-look.rates.of_handler(each, "failed"), each["queue"]))
     return {
-        "health": [*_health(visit, look)],
-        "queues": [queue_row(visit, look, each) for each in shown_queues[:QUEUES_SHOWN]],
-        "folded": [_folded(visit, look, len(shown_queues))],
+        "health": [*_health(look, figures)],
+        "queues": await in_turns(figures.first, lambda each: queue_row(visit, look, each)),
+        "folded": [_folded(visit, look, figures)],
         "handlers": [handler_row(visit, look, each) for each in handlers[:HANDLERS_SHOWN]],
         "no-handlers": [] if handlers else [_said("none", "No handler has served a queue since the start.")],
         "lately": [_event(visit, each) for each in list(look.events)[:EVENTS_SHOWN]],
@@ -84,9 +130,9 @@ def _system(queue: Mapping[str, Any]) -> bool:
     return bool(queue["name"].startswith("SYSTEM."))
 
 
-def _folded(visit: Visit, look: StatusLook, filled: int) -> Keyed:
+def _folded(visit: Visit, look: StatusLook, figures: OverviewFigures) -> Keyed:
     """The queues that are not among the rows, in a line, with a way there."""
-    system = sum(map(_system, look.queues))
+    filled, system = figures.filled, figures.system
     left = [
         (filled - QUEUES_SHOWN, "more with messages", {"show": "messages"}),
         (len(look.queues) - filled - system, "empty", {"show": "empty"}),
@@ -110,19 +156,16 @@ def _event(visit: Visit, event: HappenedEvent) -> Keyed:
     return Keyed(key, Markup(item))
 
 
-def _health(visit: Visit, look: StatusLook) -> Iterator[Keyed]:
+def _health(look: StatusLook, made: OverviewFigures) -> Iterator[Keyed]:
     """The line that answers the question: a verdict, then a figure for each part of the queue manager."""
-    problems = list(_problems(look))
+    problems = list(_problems(look, made))
     words = "; ".join(problems[:3]) if problems else "All is well"
     kind = "bad" if look.failing else "warn" if problems else "good"
     yield _tile("verdict", "Verdict", shown(words, 200), f"verdict {kind}")
     figures = look.figures
-    held = sum(each["depth"] for each in look.queues)
-    yield _tile("messages", "Messages", f"{held:,}")
-    put = sum(look.rates.of_queue(each, "puts") for each in look.queues)
-    got = sum(look.rates.of_queue(each, "gets") for each in look.queues)
-    yield _tile("in", "In a second", f"{put:,.0f}")
-    yield _tile("out", "Out a second", f"{got:,.0f}")
+    yield _tile("messages", "Messages", f"{made.messages:,}")
+    yield _tile("in", "In a second", f"{made.puts:,.0f}")
+    yield _tile("out", "Out a second", f"{made.gets:,.0f}")
     yield _tile("units", "Units of work", f"{len(look.units_of_work):,}")
     yield _tile("connections", "Connections", f"{figures['connections']:,}")
     store = figures.get("store", {})
@@ -135,27 +178,22 @@ def _health(visit: Visit, look: StatusLook) -> Iterator[Keyed]:
         yield _tile("group", f"Group {group['group']}", state, "" if state == "joined" else "warn")
 
 
-def _problems(look: StatusLook) -> Iterator[str]:
+def _problems(look: StatusLook, made: OverviewFigures) -> Iterator[str]:
     """Yield the problems in words, the worst first."""
     for name, why in look.failing.items():
         yield f"not ready: {name}: {why}"
     if look.figures["quiescing"]:
         yield "the queue manager is quiescing"
-    old = [
-        each["name"] for each in look.queues
-        if look.at - look.oldest.get(each["name"], look.at) > _OLD_SECONDS and not _system(each)
-    ]  # fmt: skip
-    if old:
-        oldest = min(old, key=lambda name: look.oldest[name])
+    if made.old:
+        oldest = min(made.old, key=lambda name: look.oldest[name])
         age = coarse_age(look.at - look.oldest[oldest])
-        others = f", and {len(old) - 1:,} other queues with old ones" if len(old) > 1 else ""
+        others = f", and {len(made.old) - 1:,} other queues with old ones" if len(made.old) > 1 else ""
         yield f"a message has been on {oldest} for {age}{others}"
     units = [each for each in look.units_of_work if each["age"] > _OLD_SECONDS]
     if units:
         yield f"a unit of work of {units[0]['name']} has been open for {coarse_age(units[0]['age'])}"
-    damaged = sum(each["damaged"] for each in look.queues)
-    if damaged:
-        yield f"{count(damaged)} messages are damaged"
+    if made.damaged:
+        yield f"{made.damaged:,} messages are damaged"
 
 
 def _tile(key: str, name: str, value: Node, kind: str = "") -> Keyed:

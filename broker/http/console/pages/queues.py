@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import htpy as h
 
-from broker.http.console.elements import empty, live, shown, table
+from broker.http.console.elements import empty, in_turns, live, shown, table
 from broker.http.console.forms import text_input
 from broker.http.console.page import ConsolePage, Content
 from broker.http.console.rows import QUEUE_COLUMNS, queue_row
@@ -32,7 +32,7 @@ async def _content(visit: Visit) -> Content:
     look = await visit.look()
     found = _found(visit, look)
     start = _start(visit, found)
-    parts = _rows(visit, look, found[start : start + PAGE_ROWS])
+    parts = await _rows(visit, look, found[start : start + PAGE_ROWS])
     asked, kind = visit.query("q"), visit.query("show")
     body = [
         h.form(".filter", method="get", action=visit.url("queues"))[
@@ -59,11 +59,11 @@ async def _parts(visit: Visit) -> Parts:
     look = await visit.look()
     found = _found(visit, look)
     start = _start(visit, found)
-    return _rows(visit, look, found[start : start + PAGE_ROWS])
+    return await _rows(visit, look, found[start : start + PAGE_ROWS])
 
 
-def _rows(visit: Visit, look: StatusLook, queues: Sequence[Mapping[str, Any]]) -> Parts:
-    return {"queues": [queue_row(visit, look, each) for each in queues]}
+async def _rows(visit: Visit, look: StatusLook, queues: Sequence[Mapping[str, Any]]) -> Parts:
+    return {"queues": await in_turns(queues, lambda each: queue_row(visit, look, each))}
 
 
 def _found(visit: Visit, look: StatusLook) -> list[Mapping[str, Any]]:
