@@ -36,12 +36,15 @@ T = TypeVar("T")
 
 
 class PageColumn(NamedTuple):
-    """A column of a table: its head, whether it holds figures, whether narrow screens leave it out, its tooltip."""
+    """A column of a table: its head, whether it holds figures or lines, whether narrow screens leave it out, its
+    tooltip.
+    """
 
     head: str
     figures: bool = False
     wide: bool = False
     title: str = ""
+    line: bool = False
 
 
 def shown(text: str, most: int = SHOWN_CHARACTERS) -> Element:
@@ -157,5 +160,5 @@ def keyed(key: str, *body: Node) -> Keyed:
 
 
 def _classes(column: PageColumn) -> str | None:
-    names = [name for name, has in (("n", column.figures), ("wide", column.wide)) if has]
+    names = [name for name, has in (("n", column.figures), ("line", column.line), ("wide", column.wide)) if has]
     return " ".join(names) or None

@@ -28,19 +28,19 @@ QUEUE_COLUMNS: Final = (
     PageColumn("Depth", figures=True, title="all messages, those in units of work among them"),
     PageColumn("Available", figures=True, wide=True, title="a get is given them"),
     PageColumn("Delayed", figures=True, wide=True, title="put with a delay, or waiting for another attempt"),
-    PageColumn("Uncommitted", figures=True, wide=True, title="put or got in units of work that are open"),
+    PageColumn("Uncom.", figures=True, wide=True, title="uncommitted: put or got in units of work that are open"),
     PageColumn("Held", figures=True, wide=True, title="claimed by consumers, or in prepared units"),
-    PageColumn("In/s", figures=True),
-    PageColumn("Out/s", figures=True),
-    PageColumn("15 minutes", wide=True, title="depth over the last 15 minutes"),
+    PageColumn("In/s", figures=True, wide=True),
+    PageColumn("Out/s", figures=True, wide=True),
+    PageColumn("15 minutes", wide=True, line=True, title="depth over the last 15 minutes"),
     PageColumn("Served by", wide=True),
 )
 
 HANDLER_COLUMNS: Final = (
     PageColumn("Handler"),
-    PageColumn("Running", figures=True),
+    PageColumn("Running", figures=True, wide=True),
     PageColumn("Done/min", figures=True, wide=True),
-    PageColumn("Attempts", figures=True),
+    PageColumn("Attempts", figures=True, wide=True),
     PageColumn("Failed", figures=True),
     PageColumn("Dead", figures=True, title="messages that have become dead letters"),
 )
@@ -106,7 +106,7 @@ def _queue_row(
 ) -> Markup:
     depth, *others = (count(each) for each in figures)
     oldest = instant_as(age[1], age[0]) if age[0] else ""
-    served = badge(served_by, "warn") if served_by == "nobody" else served_by
+    served = badge(served_by) if served_by == "nobody" else served_by
     drawing = drawn(places, f"depth of {name} over the last minutes") if places else ""
     values: list[Node] = [
         h.a(href=url)[shown(name)],

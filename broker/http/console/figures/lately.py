@@ -9,19 +9,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 EVENTS_MAX: Final = 100
+SAME_SECONDS: Final = 300.0
+"""What happens again within so many seconds is told once, with its number."""
+
 _TEXT_MAX: Final = 300
 _STEP: Final = 500
 
 
 class HappenedEvent(NamedTuple):
     """Something that has happened: when (seconds since 1970), how bad it is (good, warn, bad), what, and the queue that
-    it is about, if any.
+    it is about, if any; `number` is how often it has happened in these minutes, or how many messages it has hit.
     """
 
     at: float
     kind: str
     text: str
     q_name: str = ""
+    number: int = 1
+
+    def __str__(self) -> str:
+        return self.text if self.number == 1 else f"{self.number:,} × {self.text}"
 
 
 class Lately:
@@ -42,7 +49,16 @@ class Lately:
             else:
                 found.append(event)
         for event in sorted(found, key=lambda each: each.at):
-            self.events.appendleft(event)
+            self._add(event)
+
+    def _add(self, event: HappenedEvent) -> None:
+        """Put it first: with what was of the same kind in the last minutes, if anything was."""
+        for each in self.events:
+            if (each.text, each.q_name) == (event.text, event.q_name) and event.at - each.at < SAME_SECONDS:
+                self.events.remove(each)
+                event = event._replace(number=event.number + each.number)
+                break
+        self.events.appendleft(event)
 
     def checks(self, at: float, failing: Mapping[str, str]) -> None:
         """Take down which checks of health fail, and which do no more."""
@@ -80,8 +96,8 @@ def _of_handler(at: float, before: Mapping[str, Any] | None, now: Mapping[str, A
     for why, number in now["dead_letters"].items():
         more = number - whys.get(why, 0)
         if more > 0:
-            letters = "1 dead letter" if more == 1 else f"{more:,} dead letters"
-            yield HappenedEvent(at, "bad", f"{letters} of {now['handler'] or now['queue']}: {why}", now["queue"])
+            text = f"dead letter of {now['handler'] or now['queue']}: {why}"
+            yield HappenedEvent(at, "bad", text, now["queue"], more)
 
 
 def _error(handler: Mapping[str, Any]) -> HappenedEvent:
@@ -94,10 +110,9 @@ def _of_queue(at: float, before: Mapping[str, Any] | None, now: Mapping[str, Any
         return
     refused = now.get("refused_puts", 0) - before.get("refused_puts", 0)
     if refused > 0:
-        puts = "1 put was" if refused == 1 else f"{refused:,} puts were"
-        yield HappenedEvent(at, "bad", f"{puts} refused", now["name"])
+        yield HappenedEvent(at, "bad", "refused put", now["name"], refused)
     if now["damaged"] > before["damaged"]:
-        yield HappenedEvent(at, "bad", f"{now['damaged'] - before['damaged']:,} damaged messages found", now["name"])
+        yield HappenedEvent(at, "bad", "damaged message found", now["name"], now["damaged"] - before["damaged"])
 
 
 def _of_manager(at: float, before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[HappenedEvent]:

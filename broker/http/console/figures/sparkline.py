@@ -44,7 +44,7 @@ def drawn(places: tuple[int, ...], label: str, big: bool = False) -> Markup:
         ".spark.big" if big else ".spark", role="img", aria_label=label, viewBox=f"0 0 {_WIDTH} {_HEIGHT + 2}",
         width=_WIDTH, height=_HEIGHT + 2, preserveAspectRatio="none",
     )[
-        h.line(x1="0", y1=_HEIGHT + 1, x2=_WIDTH, y2=_HEIGHT + 1),
+        h.line(x1="0", y1=_HEIGHT + 1, x2=_WIDTH, y2=_HEIGHT + 1, vector_effect="non-scaling-stroke"),
         h.polyline(points=points, fill="none", vector_effect="non-scaling-stroke") if len(places) > 1 else None,
     ]  # fmt: skip
     return Markup(svg)

@@ -149,9 +149,9 @@ def _said(key: str, text: str) -> Keyed:
 
 
 def _event(visit: Visit, event: HappenedEvent) -> Keyed:
-    key = f"{event.at:.3f} {event.text}"
+    key = f"{event.at:.3f} {event.q_name} {event.text}"
     where = h.a(href=visit.url("queues", event.q_name))[shown(event.q_name)] if event.q_name else None
-    what = h.span(class_=event.kind)[shown(event.text, 300)]
+    what = h.span(class_=event.kind)[shown(str(event), 300)]
     item = h.li({"data-key": key})[when(event.at, visit.now), h.span[what, " " if where else None, where]]
     return Keyed(key, Markup(item))
 
@@ -192,6 +192,9 @@ def _problems(look: StatusLook, made: OverviewFigures) -> Iterator[str]:
     units = [each for each in look.units_of_work if each["age"] > _OLD_SECONDS]
     if units:
         yield f"a unit of work of {units[0]['name']} has been open for {coarse_age(units[0]['age'])}"
+    letters = sum(each.number for each in look.events if look.at - each.at < _OLD_SECONDS and each.kind == "bad")
+    if letters:
+        yield f"{letters:,} dead letters or refused puts in the last minutes"
     if made.damaged:
         yield f"{made.damaged:,} messages are damaged"
 

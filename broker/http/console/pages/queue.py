@@ -26,6 +26,7 @@ from broker.http.console.forms import Action, action_form
 from broker.http.console.page import ConsolePage, Content, Keyed, Notice
 from broker.http.console.rows import HANDLER_COLUMNS, handler_row
 from broker.mqi import MQRC, MQError
+from broker.presentation.ages import coarse_age
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -133,9 +134,9 @@ def _lines(look: StatusLook, q_name: str) -> Iterator[Keyed]:
     for name, word in words.items():
         values = [] if series is None else series.last(name)
         most = max(values, default=0.0)
-        top = f"at most {most:,.0f} s" if name == "age" else f"at most {most:,.0f}"
+        top = f"at most {coarse_age(most)}" if name == "age" else f"at most {most:,.0f}"
         line = h.div({"data-key": name})[
-            h.h3[word, " ", h.span(".soft")[top]], sparkline(values, f"{word} of {q_name}, {top}", big=True)
+            h.h3[word, " · ", top], sparkline(values, f"{word} of {q_name}, {top}", big=True)
         ]
         yield Keyed(name, Markup(line))
 
