@@ -1,4 +1,4 @@
-"""Who has queues open, as DISPLAY QSTATUS TYPE(HANDLE) shows it."""
+"""The handles of queues, as DISPLAY QSTATUS TYPE(HANDLE) shows it."""
 
 from __future__ import annotations
 

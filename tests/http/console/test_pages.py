@@ -181,7 +181,7 @@ async def test_n1_4_a_delayed_message_is_released(browser: httpx.AsyncClient, co
     assert await post(browser, "/queues/Q", "release") == "No message was delayed."
 
 
-async def test_a_message_is_moved_by_its_msg_id_and_not_by_its_place(
+async def test_n4_6_a_message_is_moved_by_its_msg_id_and_not_by_its_place(
     browser: httpx.AsyncClient, connection: Connection
 ) -> None:
     first = await connection.put1("Q", "first")
@@ -326,7 +326,7 @@ def _check(page: str) -> None:
     ids=["none", "no UTF-8", "deep", "half", "infinity", "zeros", "surrogate", "wide", "override"],
 )  # fmt: skip
 @pytest.mark.parametrize("form", ["text", "json", "hex"])
-def test_n4_3_a_poison_body_is_shown_bounded(data: bytes, form: str) -> None:
+def test_n4_7_a_poison_body_is_shown_bounded(data: bytes, form: str) -> None:
     made = str(__import__("htpy").div[body(data, 1208, form)])
     assert len(made) < 700_000
     assert "\u202e" not in made

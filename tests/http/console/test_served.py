@@ -145,7 +145,7 @@ async def test_n4_1_each_action_is_judged_as_its_user(visitor: Visitor, owner: C
     assert await visitor.press(path, "remove") == "Removed."
 
 
-async def test_n4_2_two_who_do_the_same_one_does_it_and_the_other_is_told(visitor: Visitor, owner: Connection) -> None:
+async def test_n4_5_two_who_do_the_same_one_does_it_and_the_other_is_told(visitor: Visitor, owner: Connection) -> None:
     put = await owner.put1("Q", "x")
     path = f"/queues/Q/messages/{put.md.msg_id.hex()}"
     other = Visitor(visitor.port)

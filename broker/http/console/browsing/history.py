@@ -1,4 +1,4 @@
-"""What the history of a queue tells of a message, if the queue has one."""
+"""The records of a message on the history of its queue, if the queue has one."""
 
 from __future__ import annotations
 

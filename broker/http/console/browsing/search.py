@@ -1,4 +1,4 @@
-"""Which messages of a queue are meant: all, or those with an identifier, or those of which a selector is true."""
+"""The search for messages of a queue: all, or those with an identifier, or those of which a selector is true."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MATCH: Final = {
 
 
 class MessageSearch(NamedTuple):
-    """What a visitor looks for. An identifier that is None is not looked at; the selector is as that of MQOPEN."""
+    """The messages that a visitor looks for. An identifier that is None is not looked at; the selector is as that of MQOPEN."""
 
     msg_id: bytes | None = None
     correl_id: bytes | None = None

@@ -104,7 +104,7 @@ def _put(message: Message, visit: Visit) -> Node:
 
 
 def _told(letter: DeadLetter | None, visit: Visit) -> Node:
-    """What a dead letter tells of its death."""
+    """The words of a dead letter about its death."""
     if letter is None:
         return None
     said: dict[str, Node] = {

@@ -61,7 +61,7 @@ async def _content(visit: Visit) -> Content:
 
 
 class OverviewFigures(NamedTuple):
-    """What the first page makes of a look: the first queues, how many hold messages, how many are of the system, all
+    """A look, as the first page shows it: the first queues, how many hold messages, how many are of the system, all
     messages, what comes and goes in a second, and the queues whose messages are old.
     """
 
