@@ -2,7 +2,7 @@
 with a folder those of each page, light and dark, wide and narrow, with nothing, with something of everything, with very
 many queues and messages.
 
-Needs the extra `full`, Debian's packages chromium and chromium-driver, and takes a minute.
+Needs the extra `full`, Debian's packages chromium and chromium-driver, and takes some minutes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PAGE: Final = Path(__file__).parents[1] / "how-to" / "console"
 PASSWORD: Final = "only for pictures"
 WIDTHS: Final = (1440, 390)
 HEIGHT_MAX: Final = 1800
-SECONDS_OF_FIGURES: Final = 75
+SECONDS_OF_FIGURES: Final = 300
 """So long there is traffic before pictures are taken: lines of figures have some length then."""
 
 OPTIONS: Final = (

@@ -184,11 +184,11 @@ class Console:
         if self.streams >= STREAMS_MAX or self.site.observatory.ended:
             return PlainTextResponse("no more pages are kept up now\n", UNAVAILABLE, headers=HEADERS)
         return StreamingResponse(
-            self._counted(partial(self._shared, page, visit), visit), media_type=MEDIA_TYPE,
+            self._counted(partial(self.shared, page, visit), visit), media_type=MEDIA_TYPE,
             headers={**HEADERS, "X-Accel-Buffering": "no"},
         )  # fmt: skip
 
-    async def _shared(self, page: ConsolePage, visit: Visit) -> Parts:
+    async def shared(self, page: ConsolePage, visit: Visit) -> Parts:
         """The parts of a page, made once for all who may see the same and have it open."""
         assert page.parts is not None
         look = await visit.look()

@@ -61,10 +61,10 @@ def test_figures_for_people() -> None:
 
 
 def test_a_line_of_figures_has_the_newest_at_its_right_and_nothing_but_attributes() -> None:
-    assert binned([]) == ()
-    assert binned([0, 0, 0], 3) == (0, 0, 0)
-    assert binned([1, 1, 2, 2, 4, 4], 3) == (6, 12, 24)
-    made = sparkline([1, 2, 3], 'depth of <Q> "x"')
+    assert binned([], 2) == ()
+    assert binned([0, 0, 0], 1) == (0, 0, 0)
+    assert binned([9, 1, 1, 2, 2, 4, 4], 2) == (6, 12, 24)  # the newest are whole
+    made = sparkline([1, 2, 3], 'depth of <Q> "x"', 180)
     assert isinstance(made, Markup)
     assert "style" not in made
     assert 'aria-label="depth of &lt;Q&gt; &#34;x&#34;"' in made

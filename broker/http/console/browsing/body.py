@@ -51,8 +51,9 @@ def usual_form(data: bytes, ccsid: int) -> str:
     text = text_of(data[:BODY_BYTES], ccsid)
     if text.lstrip()[:1] in ("{", "[") and _parsed(text) is not None:
         return "json"
-    odd = sum(not each.isprintable() and each not in "\r\n\t" for each in text[:2000])
-    return "hex" if odd > len(text[:2000]) * 0.1 else "text"
+    plain = data[:2000].decode(_CODECS.get(ccsid, "utf-8"), "replace")
+    odd = sum(each == "\ufffd" or (not each.isprintable() and each not in "\r\n\t") for each in plain)
+    return "hex" if odd > len(plain) * 0.1 else "text"
 
 
 def text_of(data: bytes, ccsid: int) -> str:

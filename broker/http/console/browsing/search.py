@@ -19,17 +19,14 @@ _MATCH: Final = {
 
 
 class MessageSearch(NamedTuple):
-    """The messages that a visitor looks for. An identifier that is None is not looked at; the selector is as that of MQOPEN."""
+    """The messages that a visitor looks for. An identifier that is None is not looked at; the selector is as that of
+    MQOPEN.
+    """
 
     msg_id: bytes | None = None
     correl_id: bytes | None = None
     group_id: bytes | None = None
     selector: str = ""
-
-    @property
-    def everything(self) -> bool:
-        """True if all messages are meant."""
-        return not any(self)
 
     @property
     def descriptor(self) -> MessageDescriptor:

@@ -55,7 +55,7 @@ class QueueSeries:
         if name not in self._lines:
             whole = self.length - self._count % LINE_SECONDS
             values = self.last(name)[: max(0, whole)]
-            self._lines[name] = binned(values[len(values) % LINE_SECONDS :])
+            self._lines[name] = binned(values, LINE_SECONDS)
         return self._lines[name]
 
     def last(self, name: str, seconds: int = SECONDS) -> list[float]:

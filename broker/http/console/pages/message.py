@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _TRACEBACK: Final = 20_000
 _VALUE: Final = 1000
+_OF_HANDLERS: Final = "evermq."
 
 
 async def _content(visit: Visit) -> Content:
@@ -63,7 +64,7 @@ async def _content(visit: Visit) -> Content:
             section("Why it waits", await _why(visit, name, msg_id)),
             h.div(".columns")[
                 section("Descriptor", fields(descriptor_fields(found.md, visit.now))),
-                h.div[_properties(found), [*_headers(found)], history],
+                h.div[_properties(found, told=dead is not None), [*_headers(found)], history],
             ],
         ],
         crumbs,
@@ -132,11 +133,14 @@ def _lines(text: str) -> Node:
     return [[shown(line, 500), "\n"] for line in text[:_TRACEBACK].splitlines()]
 
 
-def _properties(message: Message) -> Node:
+def _properties(message: Message, *, told: bool) -> Node:
+    """The properties; those that say of a dead letter how it died are `told` already."""
     try:
         properties: Mapping[str, Any] = message.properties
     except MQError as error:
         return section("Properties", h.p(".notice.bad")[shown(str(error), 300)])
+    if told:
+        properties = {name: value for name, value in properties.items() if not name.startswith(_OF_HANDLERS)}
     if not properties:
         return None
     pairs = [

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from broker.http.console.page import Parts
     from broker.http.console.visit import Visit
 
-QUEUES_SHOWN: Final = 50
+QUEUES_SHOWN: Final = 25
 _STEP: Final = 500
 HANDLERS_SHOWN: Final = 30
 EVENTS_SHOWN: Final = 12

@@ -21,6 +21,7 @@ from broker.http.console.elements import (
     table,
     when,
 )
+from broker.http.console.figures.series import SECONDS
 from broker.http.console.figures.sparkline import sparkline
 from broker.http.console.forms import Action, action_form
 from broker.http.console.page import ConsolePage, Content, Keyed, Notice
@@ -136,7 +137,7 @@ def _lines(look: StatusLook, q_name: str) -> Iterator[Keyed]:
         most = max(values, default=0.0)
         top = f"at most {coarse_age(most)}" if name == "age" else f"at most {most:,.0f}"
         line = h.div({"data-key": name})[
-            h.h3[word, " · ", top], sparkline(values, f"{word} of {q_name}, {top}", big=True)
+            h.h3[word, " · ", top], sparkline(values, f"{word} of {q_name}, {top}", SECONDS)
         ]
         yield Keyed(name, Markup(line))
 
