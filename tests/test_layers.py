@@ -47,7 +47,7 @@ MAY_IMPORT = {
     "groups": {"interface", "mqi"},
     "dead_letters": {"interface", "mqi"},
     "spark": {"", "interface", "mqi"},
-    "http": {"", "clock", "dead_letters", "mqi", "presentation"},
+    "http": {"", "clock", "commands", "dead_letters", "mqi", "presentation"},
     "transactions": {"clock", "databases", "interface", "mqi"},
     "wire": {"interface", "mqi"},
     "client": {"clock", "interface", "mqi", "refusals", "secret_files", "unclosed", "wire"},

@@ -1,5 +1,7 @@
 """The HTTP server: one ASGI application over the public names of `broker`, and the lines that it is reached by.
 
+openapi/         /openapi.json
+rest/            IBM MQ's REST API
 entrance/        who calls: credentials, sessions, roles, and the connections of callers
 
 application      the routes, and the parts that are mounted beside them

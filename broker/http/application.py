@@ -8,6 +8,8 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Route
 
+from broker.http.openapi.document import openapi
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -60,6 +62,8 @@ class Application:
             Route("/startupz", probes.startup),
         ]
         late = [] if metrics is None else [Route("/metrics", metrics.get)]
+        if mounted:
+            late.append(Route("/openapi.json", openapi))
         leading = [Route(path, _to_console) for path in ("/", CONSOLE) if any(each.path == CONSOLE for each in mounted)]
         paths = ", ".join([*(each.path for each in (*routes, *late)), *(f"{each.path}/..." for each in mounted)])
         self._probes = {each.path for each in routes}

@@ -22,6 +22,7 @@ from broker.http.entrance.hosts import RequestOrigins
 from broker.http.lines import HttpLines
 from broker.http.metrics import Metrics, Scrapes
 from broker.http.probes import Probes
+from broker.http.rest.administration.administration import Administration
 from broker.http.rest.application import PATH, RestApplication
 from broker.server.errors import StartError
 from broker.server.listening import printed, tcp_sockets
@@ -96,9 +97,9 @@ class HttpServer:
     ) -> None:
         self.addresses: tuple[str, ...] = ()
         self._probes = Probes(served)
-        self._entrance = Entrance(served, clock, config.http.connections_per_user)
+        self.entrance = Entrance(served, clock, config.http.connections_per_user)
         self._scrapes = Scrapes(served, clock, config.http.queues_max)
-        self._console = Console(served, self._entrance, clock, start_soon)
+        self._console = Console(served, self.entrance, clock, start_soon)
         self._served = served
         self._config = config
         self._clock = clock
@@ -117,7 +118,7 @@ class HttpServer:
             await self._listen(undo)
             self._hung_up = anyio.Event()
             self._start_soon(self._accept, undo.pop_all(), self._hung_up)
-            self._start_soon(self._entrance.run)
+            self._start_soon(self.entrance.run)
         logger.info("HTTP listening addresses=%s", ",".join(self.addresses))
         self._warn_of_names()
         return self
@@ -134,7 +135,7 @@ class HttpServer:
                 await hung_up.wait()
                 for address in self._addresses:
                     await address.lines.end(CLOSE_SECONDS)
-                await self._entrance.close()
+                await self.entrance.close()
 
     def check_users(self) -> None:
         """Raise StartError where other machines are served, and nobody could prove who they are."""
@@ -170,7 +171,7 @@ class HttpServer:
     def change(self, http: HttpConfig) -> None:
         """Answer by other settings of `[http]` from now on, but for those that say where it listens, and with TLS."""
         self._scrapes.queues_max = http.queues_max
-        self._entrance.most = http.connections_per_user
+        self.entrance.most = http.connections_per_user
         for address in self._addresses:
             address.lines.most = http.connections
             address.lines.application = self._application(http, probes=address.probes)
@@ -212,7 +213,7 @@ class HttpServer:
         """Return what is answered at an address by these settings."""
         shown = http.probes_metrics or not probes
         need_users = http.metrics_need_users and not probes
-        metrics = Metrics(self._scrapes, self._entrance, need_users=need_users) if shown else None
+        metrics = Metrics(self._scrapes, self.entrance, need_users=need_users) if shown else None
         if probes:
             return Application(self._served, self._probes, metrics)
         origins = RequestOrigins(http.names, frozenset(http.forwarded_from))
@@ -220,7 +221,7 @@ class HttpServer:
 
     def _parts(self, http: HttpConfig) -> list[Mounted]:
         """Return the parts that are mounted beside probes and figures."""
-        rest = RestApplication(self._entrance, {})
+        rest = RestApplication(self.entrance, {"admin": Administration(self._served)})
         return [Mounted(CONSOLE, self._console, CONSOLE_BODY_BYTES), Mounted(PATH, rest, rest.body_bytes)]
 
     async def _accept(self, undo: ExitStack, hung_up: anyio.Event) -> None:

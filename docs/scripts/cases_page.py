@@ -162,8 +162,8 @@ def cited_in_page(text: str) -> list[str]:
 
 
 def cited_by_letter(text: str, *, triggers: bool) -> list[str]:
-    """The numbers that a comment or a docstring cites by a letter: T6.1, D7.1, H2.3, N2.1, O3.1, Q3.1, X5.1, S3, B9, K7,
-    L8, R-6, S-12; C4 and E3 where it is about triggers.
+    """The numbers that a comment or a docstring cites by a letter: T6.1, D7.1, H2.3, N2.1, O3.1, Q3.1, X5.1, S3, B9,
+    K7, L8, R-6, S-12; C4 and E3 where it is about triggers.
     """
     text = _IN_WORDS.sub("", text)  # invariant L3 is not L3
     return _LETTERED.findall(text) + (_OF_TRIGGERS.findall(text) if triggers else [])

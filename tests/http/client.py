@@ -38,10 +38,11 @@ def _joined(body: bytes) -> bytes:
         joined, body = joined + rest[:length], rest[length + 2 :]
 
 
-def request(path: str, *headers: str, method: str = "GET") -> bytes:
+def request(path: str, *headers: str, method: str = "GET", body: bytes | None = None, host: str = "localhost") -> bytes:
     """Return a request, behind which the line ends."""
-    lines = (f"{method} {path} HTTP/1.1", "Host: localhost", "Connection: close", *headers, "", "")
-    return "\r\n".join(lines).encode("latin-1")
+    length = () if body is None else (f"Content-Length: {len(body)}",)
+    lines = (f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", *length, *headers, "", "")
+    return "\r\n".join(lines).encode("latin-1") + (body or b"")
 
 
 class Dialled:
@@ -94,7 +95,13 @@ async def said(port: int, data: bytes, context: ssl.SSLContext | None = None) ->
 
 
 async def ask(
-    port: int, path: str, *headers: str, method: str = "GET", context: ssl.SSLContext | None = None
+    port: int,
+    path: str,
+    *headers: str,
+    method: str = "GET",
+    body: bytes | None = None,
+    host: str = "localhost",
+    context: ssl.SSLContext | None = None,
 ) -> Answer:
     """Return the answer to a request."""
-    return answer_of(await said(port, request(path, *headers, method=method), context))
+    return answer_of(await said(port, request(path, *headers, method=method, body=body, host=host), context))

@@ -133,7 +133,9 @@ async def test_an_unknown_path_is_answered_with_those_that_there_are(port: int) 
     for path in ("/healthz", "/livez/", "/metrics/x", "/%2e%2e/etc/passwd"):
         answer = await ask(port, path)
         assert (answer.status, answer.text) == (
-            404, "there is nothing at this path; there are /livez, /readyz, /startupz, /metrics, /console/...\n"
+            404, "there is nothing at this path; there are /livez, /readyz, /startupz, /metrics, /openapi.json, "
+            "/console/..., /ibmmq/rest/...
+"
         )  # fmt: skip
     answer = await ask(port, "/")
     assert (answer.status, answer.headers["location"]) == (307, "/console/")

@@ -277,3 +277,21 @@ async def test_a_client_that_never_reads_does_not_hold_up_the_others(manager: Qu
             for _ in range(100):
                 await connection.put1("Q", b"hello")
         writer.transport.abort()
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_line_that_is_made_in_the_turn_in_which_the_listener_ends_is_ended_as_any_other(
+    turns: int, manager: QueueManager
+) -> None:
+    """uvloop tells the protocol of a line nothing whose making is cancelled."""
+    async with serving(manager) as server:
+        host, _, port = server.addresses[0].rpartition(":")
+        clients = [socket.create_connection((host, int(port))) for _ in range(3)]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    assert server.sessions == 0
+    for client in clients:
+        client.settimeout(5)
+        with client, suppress(ConnectionResetError):
+            while client.recv(4096):
+                pass

@@ -30,6 +30,9 @@ GUESTS_MAX: Final = 1000
 REMEMBERED_SECONDS: Final = 15 * 60.0
 SWEEP_SECONDS: Final = 15.0
 
+USER_CHARACTERS: Final = 64
+"""No user has a longer name; nobody is asked about one."""
+
 
 class Entrance:
     """The entrance of the HTTP server. `most` connections are lent to the requests of one guest at a time. `run` ends
@@ -114,7 +117,7 @@ class Entrance:
 
     async def _guest(self, credentials: CallerCredentials, *, though_away: bool = False) -> Guest:
         """The guest of these credentials. Those who bring the same at one time are let in once for all."""
-        if credentials.empty:
+        if credentials.empty or len(credentials.user) > USER_CHARACTERS:
             raise NotAdmittedError
         digest = credentials.digest
         known = await self._known(digest, though_away=though_away)

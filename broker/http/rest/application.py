@@ -74,7 +74,7 @@ class RestApplication:
         except (RestError, MQError) as error:
             return error_response(error)
         except NotAdmittedError as error:
-            return error_response(_not_admitted(error))
+            return error_response(not_admitted(error))
         except Exception:
             logger.exception("REST call failed method=%s", scope["method"], extra={"event": "rest_call_failed"})
             return error_response(MQError(MQRC.UNEXPECTED_ERROR, "an internal error; the log has it"))
@@ -99,7 +99,7 @@ class RestApplication:
         return await part.answer(call)
 
 
-def _not_admitted(error: NotAdmittedError) -> RestError:
+def not_admitted(error: NotAdmittedError) -> RestError:
     """Return the error of a caller who was not let in. It tells nothing of why, but for a session that is over."""
     headers = {"WWW-Authenticate": CHALLENGES}
     if error.session_over:

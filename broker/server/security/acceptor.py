@@ -88,6 +88,7 @@ class Acceptor(ABC):
         self._pauses: dict[Listening, Timer] = {}
         self._next_handshake: Timer | None = None  # where one waits for the rate of all
         self._tasks: asyncio.TaskGroup
+        self._connecting: set[asyncio.Task[object]] = set()  # those in which a line without TLS is being made
         self._ended = False
 
     def limit(self, limits: LimitsConfig) -> None:
@@ -111,8 +112,12 @@ class Acceptor(ABC):
                     self._loop.remove_reader(each.socket)
                 for timer in (*self._pauses.values(), self._next_handshake):
                     cancel_timer(timer)
-                for entering in list(self._entering.values()):
-                    entering.close()
+                with anyio.CancelScope(shield=True):
+                    await asyncio.sleep(0)  # the tasks of those who were just accepted begin, and have their sockets
+                    for entering in list(self._entering.values()):
+                        entering.close()
+                    if self._connecting:
+                        await asyncio.wait(self._connecting)
 
     # Sockets
 
@@ -176,7 +181,7 @@ class Acceptor(ABC):
                     ssl_handshake_timeout=self.limits.login_timeout, ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
                 )  # fmt: skip
             else:
-                await self._loop.connect_accepted_socket(protocol, accepted)
+                await self._connect_plain(accepted, protocol)
         except OSError as error:
             error.__traceback__ = None  # of frames of asyncio that hold the error: a circle with the line in it
             accepted.close()
@@ -187,6 +192,18 @@ class Acceptor(ABC):
             if not isinstance(error, Exception):
                 raise
             mistake(error, f"the line of {address or 'local'}")
+
+    async def _connect_plain(self, accepted: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
+        """Make a line without TLS, in a turn of the loop. Cancelled in it, uvloop would close the socket and never tell
+        the protocol that its line is lost: so the end of `run` waits for it.
+        """
+        connecting = asyncio.current_task()
+        assert connecting is not None
+        self._connecting.add(connecting)
+        try:
+            await self._loop.connect_accepted_socket(protocol, accepted)
+        finally:
+            self._connecting.discard(connecting)
 
     # Arrivals
 
