@@ -103,6 +103,8 @@ PARTS: Final = {
     "tests/server/security/test_certificates.py::test_x3_1_nor_of_a_hundred_lines_at_fifty_changes": NONE,
     "tests/server/security/test_reloads.py::test_x3_1_nothing_is_lost_while_certificates_change_under_load": NONE,
     "tests/server/test_ended_lines.py": 3,
+    "tests/http/console/test_browser.py": NONE,
+    "tests/http/console/test_served.py": 4,
     "tests/sharing/": 5,
     "tests/sharing/test_cases.py": WHOLE,
     "tests/sharing/test_chaos.py": NONE,
