@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from broker.interface import TriggerStart as TriggerStart
     from broker.interface import TriggerStarts as TriggerStarts
     from broker.interface import portal_here as portal_here
+    from broker.jobs import JobState as JobState
+    from broker.jobs import JobStatus as JobStatus
+    from broker.jobs import job_status as job_status
     from broker.mqi import CommandFailedError as CommandFailedError
     from broker.mqi import MQError as MQError
     from broker.sharing.members.group import QueueSharingGroup as QueueSharingGroup
@@ -57,6 +60,8 @@ _MODULES = {
     "Deliveries": "interface",
     "Delivered": "interface",
     "DeliveryConnection": "interface",
+    "JobState": "jobs",
+    "JobStatus": "jobs",
     "Login": "engine.security.login",
     "MQError": "mqi",
     "Message": "interface",
@@ -76,6 +81,7 @@ _MODULES = {
     "TriggerStarts": "interface",
     "connect": "client",
     "connect_sync": "client",
+    "job_status": "jobs",
     "portal_here": "interface",
 }
 

@@ -45,6 +45,7 @@ MAY_IMPORT = {
     "databases": {"clock"},
     "presentation": {"mqi"},
     "groups": {"interface", "mqi"},
+    "jobs": {"dead_letters", "interface", "mqi"},
     "dead_letters": {"interface", "mqi"},
     "spark": {"", "interface", "mqi"},
     "http": {"", "clock", "commands", "dead_letters", "mqi", "presentation"},

@@ -58,6 +58,8 @@ PARTS: Final = {
     "tests/core/test_groups_model.py::test_on_a_random_walk_groups_are_those_of_the_model": 4,
     "tests/core/test_model.py::test_on_a_long_walk_the_core_does_what_the_model_does": 4,
     "tests/databases/test_behaviours.py": 6,
+    "tests/http/rest/test_pymqrest.py": NONE,
+    "tests/http/rest/test_schemathesis.py": NONE,
     "tests/databases/test_lost.py": 4,
     "tests/databases/test_opening.py": 3,
     "tests/disk/test_schedules.py": 6,

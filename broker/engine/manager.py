@@ -200,8 +200,7 @@ class QueueManager:
         self.conversations.add(conversation)
         return conversation
 
-    login = login
-    holds = holds
+    login, holds = login, holds
     failing_checks = failing_checks
 
     def check_named(self, name: str) -> None:

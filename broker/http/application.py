@@ -73,6 +73,7 @@ class Application:
             exception_handlers={404: self._not_found},
         )
         self._app.router.redirect_slashes = False
+        self._started = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -80,7 +81,7 @@ class Application:
         if refusal is not None:
             await refusal(scope, receive, send)
             return
-        why = "" if scope["path"] in self._probes else self._served.failing_checks(ready=True).get(STARTING, "")
+        why = "" if self._started or scope["path"] in self._probes else self._starting()
         if why:
             await PlainTextResponse(f"{STARTING}: {why}\n", 503, headers={"Retry-After": "1"})(scope, receive, send)
             return
@@ -89,6 +90,12 @@ class Application:
             await self._app(scope, receive, send)
         else:
             await part.app({**scope, "root_path": part.path}, receive, send)
+
+    def _starting(self) -> str:
+        """Return why the start is not over; empty from when it is."""
+        why = self._served.failing_checks(ready=True).get(STARTING, "")
+        self._started = not why
+        return why
 
     def body_bytes(self, path: str) -> int:
         """Return how long the body of a request for this path may be."""

@@ -3,7 +3,8 @@
 1. A head of more than 16 KiB is answered with 431, a body longer than its path may have with 413, what is no HTTP with
    400; then the line ends. What still comes is thrown away for a second, so that the answer arrives.
 2. A head that is not there 10 s after its first byte, or after the line began, ends the line without an answer. So does
-   a body that comes with less than 16 KiB a second after 30 s, and an answer that nobody reads for `send_timeout`.
+   a body that comes with less than 16 KiB a second after 30 s, and an answer that nobody reads for `send_timeout`. A
+   body that is not all there a second after its answer ends the line as well.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class HttpLine(HttpToolsProtocol):
         self._gone = gone
         self._in_head = True  # or before it
         self._head_bytes = 0  # received of a head that is not there yet
+        self._begun = False  # it is known to be a head
         self._named_bytes = 0  # in the head that is being read
         self._body_bytes = 0
         self._body_bytes_max = 0
@@ -77,12 +79,12 @@ class HttpLine(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if self._in_head:
             self._head_bytes += len(data)
-            if self._timer is None:
-                self._watch(HEAD_SECONDS, self.cut)
         try:
             self.parser.feed_data(data)
             if self._in_head and self._head_bytes > HEAD_BYTES:
                 self._refuse(*HEAD_TOO_LONG)
+            elif self._timer is None:  # most requests come in one piece, and need none
+                self._watch_rest()
         except httptools.HttpParserUpgrade:  # to what is not spoken here: the request is answered as it is
             pass
         except httptools.HttpParserError as error:
@@ -106,8 +108,7 @@ class HttpLine(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._named_bytes = 0
-        if self._timer is None:  # it came in one piece with the request before
-            self._watch(HEAD_SECONDS, self.cut)
+        self._begun = True
 
     def on_url(self, url: bytes) -> None:
         self._count(len(url))
@@ -115,7 +116,11 @@ class HttpLine(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count(len(name) + len(value))
-        super().on_header(name, value)
+        name = name.lower()
+        if name == b"expect":
+            super().on_header(name, value)
+        else:
+            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self.app = application = self._lines.application  # that of this moment
@@ -123,10 +128,10 @@ class HttpLine(HttpToolsProtocol):
         if any(name == b"content-length" and int(value) > self._body_bytes_max for name, value in self.headers):
             raise RequestRefusedError(*BODY_TOO_LONG)
         super().on_headers_complete()
-        self._in_head, self._head_bytes, self._body_bytes = False, 0, 0
+        self._in_head, self._head_bytes, self._body_bytes, self._begun = False, 0, 0, False
         self._lines.asks(self)
-        self._measured_from = self._lines.clock.monotonic(), 0
-        self._watch(BODY_SECONDS, self._look_at_body)
+        cancel_timer(self._timer)
+        self._timer = None
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -146,6 +151,8 @@ class HttpLine(HttpToolsProtocol):
         super().on_response_complete()
         if self.cycle.response_complete:  # nothing is asked behind it
             self._lines.idle(self)
+            if not self._in_head:  # it was answered, and its body is still coming: nobody wants that
+                self._watch(LINGER_SECONDS, self.cut)
 
     # Limits
 
@@ -153,6 +160,14 @@ class HttpLine(HttpToolsProtocol):
         self._named_bytes += size
         if self._named_bytes > HEAD_BYTES:
             raise RequestRefusedError(*HEAD_TOO_LONG)
+
+    def _watch_rest(self) -> None:
+        """Watch what is still to come of a request."""
+        if not self._in_head:
+            self._measured_from = self._lines.clock.monotonic(), 0
+            self._watch(BODY_SECONDS, self._look_at_body)
+        elif self._begun or self._head_bytes:
+            self._watch(HEAD_SECONDS, self.cut)
 
     def _look_at_body(self) -> None:
         now, (began, before) = self._lines.clock.monotonic(), self._measured_from
@@ -167,6 +182,9 @@ class HttpLine(HttpToolsProtocol):
         """Answer a request that is not to be served, and end the line: without an answer where another is under way."""
         self._refused = status, text
         cycle = self.cycle
+        if cycle is not None and cycle.response_complete and not self._in_head:  # it has its answer
+            self.cut()
+            return
         if cycle is not None and not cycle.response_complete:
             if self._in_head or cycle.response_started or self.pipeline:
                 self.cut()

@@ -143,6 +143,11 @@ class PutResult:
         return MQRC.NONE if self._placed is None else known_reason(self._placed.reason)
 
     @property
+    def msg_id(self) -> bytes:
+        """The MsgId of the message, as `md` has it: for who needs no more of it."""
+        return self.md.msg_id if self._placed is None else self._placed.msg_id
+
+    @property
     def deliver_at(self) -> float:
         """The instant (seconds since 1970) from which on the message is available, after a put with a delivery instant
         that was to come; else 0.

@@ -17,6 +17,11 @@ FEEDBACK_MIN: Final = 65536
 FEEDBACK_MAX: Final = 999_999_999
 """The range of Feedback that MQ leaves to applications (MQFB_APPL_FIRST, MQFB_APPL_LAST): that of a rejection."""
 
+DEAD: Final = ".DEAD"
+"""Behind the name of a queue: the queue for its dead letters, where nothing else names one."""
+
+_NAME_CHARACTERS: Final = 48
+
 WINDOW: Final = 300.0
 """Seconds for which a key suppresses duplicates, by default."""
 
@@ -220,6 +225,13 @@ def check_feedback(feedback: int) -> None:
         raise MQError(
             MQRC.OPTIONS_ERROR, f"feedback={feedback} of a settlement: {FEEDBACK_MIN} to {FEEDBACK_MAX}, or 0 for none"
         )
+
+
+def dead_q_name(q_name: str) -> str:
+    """Return the dead-letter queue of a queue for which nothing else names one; its name is cut to what a name may
+    have.
+    """
+    return q_name[: _NAME_CHARACTERS - len(DEAD)] + DEAD
 
 
 def check_seconds(form: str, seconds: float) -> None:

@@ -129,6 +129,7 @@ async def run(
             http.check_users()
             admission = EntryPolicy.by(manager, config.tls)
             async with Server(manager, config.listener, config.limits, admission, sockets) as server:
+                http.share(server.reserve)
 
                 def told(line: str) -> None:
                     notices.ready(manager)

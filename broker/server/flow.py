@@ -1,4 +1,5 @@
-"""Bound the memory that the lines of a server make it hold: of one line, and of all together.
+"""Bound the memory that the lines of a server make it hold: of one line, and of all together; long bodies of HTTP count
+among them.
 
 1. A line holds the calls that are under way on it with what they were called with, their answers until they are
    written, and the frame that is coming in, in its whole length from its first bytes on. While that is more than
@@ -45,14 +46,14 @@ class MemoryReserve:
         self.contended = False  # lines wait, or one has a long frame
         self._lines: dict[Callable[[], None], None] = {}
         self._wake_due = False
-        self._long: Flow | None = None  # the line whose long frame needs no room
+        self._long: Flow | BodyRoom | None = None  # the line whose long frame needs no room
 
     @property
     def over(self) -> bool:
         """True if it is more than it should be."""
         return self.held > self.limit
 
-    def admit(self, flow: Flow, length: int) -> bool:
+    def admit(self, flow: Flow | BodyRoom, length: int) -> bool:
         """True if a frame of so many bytes may come now."""
         if self.held + length <= self.limit:
             return True
@@ -61,7 +62,7 @@ class MemoryReserve:
             self.contended = True
         return self._long is flow
 
-    def leave(self, flow: Flow) -> None:
+    def leave(self, flow: Flow | BodyRoom) -> None:
         """The long frame of this line, if it had one, is out of the way."""
         if self._long is flow:
             self._long = None
@@ -89,6 +90,35 @@ class MemoryReserve:
         self.contended = self._long is not None
         for go_on in lines:
             go_on()
+
+
+class BodyRoom:
+    """The memory that the body of one request of HTTP takes, beside the lines of the MQI. `reserve` is theirs."""
+
+    def __init__(self, reserve: MemoryReserve) -> None:
+        self._reserve = reserve
+        self._held = 0
+
+    async def hold(self, size: int) -> None:
+        """Wait until there is room for so many bytes more, which are held until `leave`."""
+        reserve = self._reserve
+        while not reserve.admit(self, size):
+            room = asyncio.Event()
+            reserve.wait(room.set)
+            try:
+                await room.wait()
+            finally:
+                reserve.forget(room.set)
+        self._held += size
+        reserve.held += size
+
+    def leave(self) -> None:
+        """Give back all that is held."""
+        if self._held:
+            self._reserve.held -= self._held
+            self._held = 0
+            self._reserve.leave(self)
+            self._reserve.wake()
 
 
 class Flow(Room):

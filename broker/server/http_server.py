@@ -19,12 +19,15 @@ from broker.http.application import CONSOLE, Application, Mounted
 from broker.http.console.console import Console
 from broker.http.entrance import Entrance
 from broker.http.entrance.hosts import RequestOrigins
+from broker.http.jobs import JOBS, JobsApplication
 from broker.http.lines import HttpLines
 from broker.http.metrics import Metrics, Scrapes
 from broker.http.probes import Probes
-from broker.http.rest.administration.administration import Administration
+from broker.http.rest.administration.administration import AdministrationPart
 from broker.http.rest.application import PATH, RestApplication
+from broker.http.rest.messaging import MessagingPart
 from broker.server.errors import StartError
+from broker.server.flow import BodyRoom, MemoryReserve
 from broker.server.listening import printed, tcp_sockets
 from broker.server.security.acceptor import Listening
 from broker.server.security.http_acceptor import HttpAcceptor
@@ -111,6 +114,10 @@ class HttpServer:
         self._addresses: list[HttpAddress] = []
         self._accepting = anyio.CancelScope()
         self._hung_up: anyio.Event | None = None  # while it listens
+        self._reserve = MemoryReserve(config.limits.server_bytes)
+        self._messaging = MessagingPart(clock, start_soon, self._room)
+        parts = {"messaging": self._messaging, "admin": AdministrationPart(served)}
+        self._rest = RestApplication(self.entrance, parts)
 
     async def __aenter__(self) -> Self:
         check_http(self._config)
@@ -135,7 +142,15 @@ class HttpServer:
                 await hung_up.wait()
                 for address in self._addresses:
                     await address.lines.end(CLOSE_SECONDS)
+                await self._messaging.end()
                 await self.entrance.close()
+
+    def share(self, reserve: MemoryReserve) -> None:
+        """Count long bodies with what the lines of the MQI hold: `[limits] server_bytes` is for both."""
+        self._reserve = reserve
+
+    def _room(self) -> BodyRoom:
+        return BodyRoom(self._reserve)
 
     def check_users(self) -> None:
         """Raise StartError where other machines are served, and nobody could prove who they are."""
@@ -163,6 +178,7 @@ class HttpServer:
             self.change(config.http)
             for address in self._addresses:
                 address.acceptor.limit(config.limits)
+            self._reserve.limit = config.limits.server_bytes
             if take_certificates is not None:
                 take_certificates()
 
@@ -221,8 +237,12 @@ class HttpServer:
 
     def _parts(self, http: HttpConfig) -> list[Mounted]:
         """Return the parts that are mounted beside probes and figures."""
-        rest = RestApplication(self.entrance, {"admin": Administration(self._served)})
-        return [Mounted(CONSOLE, self._console, CONSOLE_BODY_BYTES), Mounted(PATH, rest, rest.body_bytes)]
+        jobs = JobsApplication(self.entrance)
+        return [
+            Mounted(CONSOLE, self._console, CONSOLE_BODY_BYTES),
+            Mounted(PATH, self._rest, self._rest.body_bytes),
+            Mounted(JOBS, jobs),
+        ]
 
     async def _accept(self, undo: ExitStack, hung_up: anyio.Event) -> None:
         try:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from broker.commands.requests import SecurityRequest
     from broker.config import Config
     from broker.engine import QueueManager
+    from broker.server.flow import MemoryReserve
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,9 @@ class HttpServing(Protocol):
     def started(self) -> None:
         """The start of the daemon is over."""
 
+    def share(self, reserve: MemoryReserve) -> None:
+        """Count long bodies with what the lines of the MQI hold."""
+
     async def prepare(self, config: Config) -> Callable[[], None]:
         """Load the certificates of another configuration; what is returned takes them and the limits over. Raises
         ReloadError where they cannot be used.
@@ -55,6 +59,9 @@ class NoHttpServer:
 
     def started(self) -> None:
         """Nobody asks."""
+
+    def share(self, reserve: MemoryReserve) -> None:
+        """There are no bodies."""
 
     async def prepare(self, config: Config) -> Callable[[], None]:
         """There is nothing to take over."""

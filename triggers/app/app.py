@@ -18,9 +18,10 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from broker.mqi import dead_q_name
 from broker.unclosed import caller
 from triggers.app.blocking import SyncApp
-from triggers.app.handler import caller_names, check_name, dead_q_name, handler
+from triggers.app.handler import caller_names, check_name, handler
 from triggers.app.source import source_of
 from triggers.app.unawaited import verb
 from triggers.schedule.cron import Cron
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Unpack
 
-    from broker import Database, PutResult
+    from broker import Database, JobStatus, PutResult
     from triggers.app.handler import Handler, HandlerOptions
     from triggers.app.middleware import Middleware
     from triggers.app.putting import PutOptions
@@ -344,6 +345,18 @@ class App:
         """
         session = self.session
         return await session.portal.across(session.results.result(put, timeout, type, queue))
+
+    @verb
+    async def status(self, put: PutResult | bytes, *, queue: str | None = None) -> JobStatus:
+        """Return what has become of a message until now, at once: `state` is "waiting", "delayed" (`until`), "running"
+        (`where`, `since`), "in_doubt", "dead" (`reason`), "done" or "gone". A handler with `history=` leaves "done",
+        and how it has ended; what has left its queue without a history is "gone".
+
+        `put` is the result of its put, or its MsgId: then `queue` names its queue. Raises LookupError without a queue,
+        MQError; no error for any state. It waits for a queue manager that is away.
+        """
+        session = self.session
+        return await session.portal.across(session.results.status(put, queue))
 
     @property
     def sync(self) -> SyncApp:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
     from typing import Unpack
 
-    from broker import PutResult
+    from broker import JobStatus, PutResult
     from triggers.app.app import App
     from triggers.app.putting import PutOptions
     from triggers.history.results import MessageResult
@@ -73,6 +73,11 @@ class SyncApp:
         """Wait until a message has ended, as `App.result`."""
         session = self._app.session
         return _done(session, session.results.result(put, timeout, type, queue))
+
+    def status(self, put: PutResult | bytes, *, queue: str | None = None) -> JobStatus:
+        """Return what has become of a message until now, as `App.status`."""
+        session = self._app.session
+        return _done(session, session.results.status(put, queue))
 
 
 def _done(session: AppSession, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -26,10 +26,8 @@ HISTORY_VALUE: Final = 4096
 HISTORY_VALUE_MAX: Final = 65_536
 """The bytes of JSON that are kept of a returned value at most, unless a handler says otherwise, and ever."""
 
-DEAD: Final = ".DEAD"
 """Behind the name of a queue: its dead-letter queue, where nothing else names one."""
 
-_NAME_CHARACTERS: Final = 48
 _Q_NAME: Final = re.compile(r"[A-Za-z0-9%/_.]{1,48}")
 _RATE: Final = re.compile(r"(\d+(?:\.\d+)?)/([smh])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
@@ -168,7 +166,7 @@ def handler(
     try:
         made = _made(function, q_name, options)
         if last_dead_letter == q_name:
-            raise ValueError(f"queue {q_name} is too long a name to have {DEAD} behind it: say dead_letter=")
+            raise ValueError(f"queue {q_name} is too long a name to have .DEAD behind it: say dead_letter=")
     except ValueError as error:
         raise ValueError(f"{place(function)}: {error}") from None
     made = replace(made, names=names or {}, tick=tick, options=made.options._replace(last_dead_letter=last_dead_letter))
@@ -195,11 +193,6 @@ def check_kind(made: Handler, *, threaded: bool) -> None:
             f"{made.place}: its database is asynchronous, and a plain def runs in a thread, where nothing can be "
             "awaited: make it an async def, or take a driver for threads (sqlite3, ConnectionPool, Engine, Django)"
         )
-
-
-def dead_q_name(q_name: str) -> str:
-    """The dead-letter queue of a queue for which nothing else names one; its name is cut to what a name may have."""
-    return q_name[: _NAME_CHARACTERS - len(DEAD)] + DEAD
 
 
 def check_name(q_name: str) -> None:

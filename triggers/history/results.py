@@ -1,7 +1,8 @@
-"""`app.result`: what has become of a message (transactions rule 6.7).
+"""`app.result` and `app.status`: what has become of a message (transactions rule 6.7).
 
-It browses the history of the message's queue for the record whose CorrelId is its MsgId. All that an app waits for
-shares one connection, made at the first, with a handle a history; a line that is lost is made again.
+A result is waited for, a status is that of the moment. Both browse the history of the message's queue for the record
+whose CorrelId is its MsgId. All that an app waits for shares one connection, made at the first, with a handle a
+history; a line that is lost is made again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from broker import PutResult
+from broker import PutResult, job_status
 from broker.mqi import (
     MQGMO,
     MQMO,
@@ -32,7 +33,7 @@ from triggers.serving.serving import within
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from broker import Clock, Connection, Queue
+    from broker import Clock, Connection, JobStatus, Queue
     from broker.mqi import HistoryRecord
     from triggers.app.app import App
     from triggers.app.putting import AppPuts
@@ -161,6 +162,22 @@ class Results:
             raise TimeoutError(f"message {msg_id.hex()} has not ended within {timeout:g} s")
         return MessageResult(seen[0], read)
 
+    async def status(self, put: PutResult | bytes, q_name: str | None) -> JobStatus:
+        """The status of a message, as `App.status`."""
+        self._owner.puts.joined(syncpoint=False)
+        msg_id, q_name = _message(put, q_name, "app.status")
+        if not q_name:
+            raise LookupError("neither this put nor anything else tells the queue: say queue=")
+        handler = self._owner.app.handlers.get(q_name)
+        dead_letter = handler.options.dead_letter if handler is not None else ""
+        while True:
+            try:
+                connection = await self._connected()
+                return await job_status(connection, q_name, msg_id, dead_letter=dead_letter)
+            except MQError as error:
+                if error.reason not in ENDED or self._owner.source.embedded:
+                    raise
+
     async def close(self) -> None:
         """Close the connection; who waits gets HCONN_ERROR (2018)."""
         line, self._line = self._line, None
@@ -170,17 +187,9 @@ class Results:
 
     def _asked(self, put: PutResult | bytes, q_name: str | None) -> tuple[bytes, Sequence[str]]:
         """The MsgId that is asked for, and the queues that may have its record. Raises TypeError, LookupError."""
-        if isinstance(put, PutResult):
-            q_name = q_name or put.resolved_q_name
-            if not q_name:
-                raise LookupError("this put does not tell its queue, and with it no history: say queue=")
-            msg_id = put.md.msg_id
-        elif isinstance(put, bytes) and len(put) == _ID_BYTES:
-            msg_id = put
-        else:
-            raise TypeError(f"app.result takes the result of a put, or a MsgId of 24 bytes, not {put!r}")
-        if not any(msg_id):
-            raise LookupError("a MsgId of zeros is that of no message: an asynchronous put does not tell its own")
+        msg_id, q_name = _message(put, q_name, "app.result")
+        if isinstance(put, PutResult) and not q_name:
+            raise LookupError("this put does not tell its queue, and with it no history: say queue=")
         if q_name:
             return msg_id, [history_q_name(q_name)]
         histories = [each.options.history for each in self._owner.app.handlers.values() if each.options.history]
@@ -240,13 +249,35 @@ class Results:
     async def _opened(self, history: str) -> Queue:
         """A history, to be browsed, over a connection that is there."""
         async with self._opening:
-            if self._line is None or self._line[0].port.broken:
-                await self.close()
-                exit = AsyncExitStack()
-                connect = self._owner.source.connect
-                name = self._owner.app.name
-                self._line = await self._owner.reached(lambda: exit.enter_async_context(connect(name))), exit
+            connection = await self._reached()
             queue = self._queues.get(history)
             if queue is None:
-                queue = self._queues[history] = await self._line[0].open(history, MQOO.BROWSE)
+                queue = self._queues[history] = await connection.open(history, MQOO.BROWSE)
             return queue
+
+    async def _connected(self) -> Connection:
+        """The connection for all looks, made if it is not there."""
+        async with self._opening:
+            return await self._reached()
+
+    async def _reached(self) -> Connection:
+        if self._line is None or self._line[0].port.broken:
+            await self.close()
+            exit = AsyncExitStack()
+            connect = self._owner.source.connect
+            name = self._owner.app.name
+            self._line = await self._owner.reached(lambda: exit.enter_async_context(connect(name))), exit
+        return self._line[0]
+
+
+def _message(put: PutResult | bytes, q_name: str | None, asker: str) -> tuple[bytes, str | None]:
+    """The MsgId that is asked for, and its queue as far as that is known. Raises TypeError, LookupError."""
+    if isinstance(put, PutResult):
+        msg_id, q_name = put.md.msg_id, q_name or put.resolved_q_name
+    elif isinstance(put, bytes) and len(put) == _ID_BYTES:
+        msg_id = put
+    else:
+        raise TypeError(f"{asker} takes the result of a put, or a MsgId of 24 bytes, not {put!r}")
+    if not any(msg_id):
+        raise LookupError("a MsgId of zeros is that of no message: an asynchronous put does not tell its own")
+    return msg_id, q_name

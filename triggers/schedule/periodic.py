@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from broker import Connection, Message  # noqa: TC001  # the annotations of a handler are read
-from broker.mqi import MQGMO, MQMO, MQOO, MQPER, MQRC, GetMessageOptions, MessageDescriptor, MQError
-from triggers.app.handler import dead_q_name, handler
+from broker.mqi import MQGMO, MQMO, MQOO, MQPER, MQRC, GetMessageOptions, MessageDescriptor, MQError, dead_q_name
+from triggers.app.handler import handler
 from triggers.app.verdicts import Reject, Retry
 from triggers.bodies.bodies import UnreadableError
 from triggers.schedule.periodic_schedule import RUN_KEY, SCHEDULE_KEY, read_schedule, read_tick, run_q_name

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Unpack
 
-    from broker import Connection, Message, PutResult, QueueManager
+    from broker import Connection, JobStatus, Message, PutResult, QueueManager
     from broker.testing import VirtualClock
     from triggers.app.app import App
     from triggers.app.putting import PutOptions
@@ -113,6 +113,10 @@ class AppTest:
         """
         await self._come_to_rest(stand=True)
         return await self.app.result(put, 0, type)
+
+    async def status(self, put: PutResult | bytes, *, queue: str | None = None) -> JobStatus:
+        """Return what has become of a message until now, whatever goes on; as `app.status`."""
+        return await self.app.status(put, queue=queue)
 
     def sqlite(self, database: Any) -> sqlite3.Connection:
         """A connection of the test's own to a database of the app that is in memory here. Raises ValueError for one

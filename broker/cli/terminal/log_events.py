@@ -30,6 +30,7 @@ _DAEMON: Final = {
     "listening": "Clients can connect to these addresses.",
     "loop_blocked": "A handler of the user's blocks the event loop: nobody is served meanwhile.",
     "names_told": "Whoever reaches `[http] probes` learns the names of queues.",
+    "rest_call_failed": "A call of REST has failed by an internal error: it was answered with 500 and reason 2195.",
     "no_client_accepted": "The system gives no more sockets; the next try comes in a moment.",
     "open_files_limited": "The system allows fewer open files than `[limits] connections` needs.",
     "open_files_not_raised": "The limit of open files could not be raised.",

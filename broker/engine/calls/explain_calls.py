@@ -73,7 +73,9 @@ class ExplainCalls:
         group_id: bytes | None,
     ) -> None:
         q_name = checks.name(q_name)
-        self.hconn.require(Right.DSP, q_name)
+        caller = self.hconn.caller
+        if caller is not None and not (msg_id is not None and caller.may(Right.BROWSE, q_name)):
+            caller.require(Right.DSP, q_name)  # for one message it is enough that its queue may be browsed
         selection = ExplainSelection(
             checks.identifier(msg_id, "msg_id", MQRC.MSG_ID_ERROR),
             checks.identifier(correl_id, "correl_id", MQRC.CORREL_ID_ERROR),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import lru_cache
 from hashlib import sha256
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -299,9 +300,7 @@ class Authentication:
 
     def stamp_of(self, name: str) -> str:
         """Return a text that changes with the password, the status and the groups of a user."""
-        user = self._authority.users.get(name)
-        about = (name,) if user is None else (name, user.password, str(user.enabled), *sorted(user.groups))
-        return sha256("\0".join(about).encode()).hexdigest()[:32]
+        return _stamp(name, self._authority.users.get(name))
 
     # Changes of users
 
@@ -336,3 +335,9 @@ class Authentication:
             caller = conversation.hconn.caller
             if caller is not None and caller.user == user:
                 yield conversation
+
+
+@lru_cache(maxsize=1024)  # asked for at each request of HTTP
+def _stamp(name: str, user: User | None) -> str:
+    about = (name,) if user is None else (name, user.password, str(user.enabled), *sorted(user.groups))
+    return sha256("\0".join(about).encode()).hexdigest()[:32]

@@ -5,7 +5,6 @@ and who wants one more waits for its turn.
 from __future__ import annotations
 
 from collections import deque
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -14,7 +13,8 @@ from broker import MQError
 from broker.mqi import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
 
     from broker import Clock, Connection
 
@@ -26,6 +26,30 @@ IDLE_SECONDS: Final = 60.0
 
 GONE: Final = (MQRC.CONNECTION_BROKEN, MQRC.Q_MGR_QUIESCING, MQRC.Q_MGR_STOPPING)
 """The reasons by which a connection is known to have ended."""
+
+
+class LentConnection:
+    """A connection that is lent while this is entered: a class, since each request passes here."""
+
+    __slots__ = ("_connection", "_pool")
+
+    _connection: Connection
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+
+    async def __aenter__(self) -> Connection:
+        self._connection = connection = await self._pool.lend()
+        return connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, MQError):
+            good = error.reason not in GONE
+        else:
+            good = error is None or isinstance(error, Exception)
+        await self._pool.take_back(self._connection, good=good)
 
 
 class ConnectionPool:
@@ -42,11 +66,42 @@ class ConnectionPool:
     def __len__(self) -> int:
         return self.lent + len(self._idle)
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        """A connection, which nobody else has meanwhile. An error backs out what is under syncpoint; a cancellation
-        ends the connection. Raises MAX_CONNS_LIMIT_REACHED (2025) where none is free for 30 seconds.
+    def connection(self) -> LentConnection:
+        """A connection to be entered, which nobody else has meanwhile. An error backs out what is under syncpoint; a
+        cancellation ends the connection. Raises MAX_CONNS_LIMIT_REACHED (2025) where none is free for 30 seconds.
         """
+        return LentConnection(self)
+
+    async def lend(self) -> Connection:
+        """Take a connection, and one of the places. Raises MQError."""
+        try:
+            self._places.acquire_nowait()
+        except anyio.WouldBlock:
+            await self._wait()
+        try:
+            connection = self._kept() or await self._connecting()
+        except BaseException:
+            self._places.release()
+            raise
+        self.lent += 1
+        return connection
+
+    async def take_back(self, connection: Connection, *, good: bool) -> None:
+        """Take a connection back, and keep it if it is as good as new."""
+        try:
+            if good and not self._over and not connection.works:
+                self.keep(connection)
+                return
+            with anyio.CancelScope(shield=True):
+                if good and not self._over and await _is_clean(connection):
+                    self.keep(connection)
+                else:
+                    await end(connection)
+        finally:
+            self.lent -= 1
+            self._places.release()
+
+    async def _wait(self) -> None:
         with anyio.move_on_after(WAIT_SECONDS) as waited:
             await self._places.acquire()
         if waited.cancelled_caught:
@@ -54,38 +109,6 @@ class ConnectionPool:
                 MQRC.MAX_CONNS_LIMIT_REACHED,
                 f"all {self.lent} connections of this user are in use ([http] connections_per_user)",
             )
-        try:
-            connection = self._kept() or await self._connecting()
-            self.lent += 1
-            try:
-                async with self._lending(connection):
-                    yield connection
-            finally:
-                self.lent -= 1
-        finally:
-            self._places.release()
-
-    @asynccontextmanager
-    async def _lending(self, connection: Connection) -> AsyncIterator[None]:
-        """Lend a connection; it is kept if it is as good as new behind that."""
-        good = False
-        try:
-            try:
-                yield
-            except MQError as error:
-                good = error.reason not in GONE
-                raise
-            except Exception:
-                good = True
-                raise
-            else:
-                good = True
-        finally:
-            with anyio.CancelScope(shield=True):
-                if good and not self._over and await _is_clean(connection):
-                    self.keep(connection)
-                else:
-                    await end(connection)
 
     def keep(self, connection: Connection) -> None:
         """Keep a connection that is as good as new for the next request."""

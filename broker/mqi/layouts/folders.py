@@ -56,6 +56,13 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _FLOAT: Final = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,4})?|-?INF|NaN")
 
 
+class TypedValue(NamedTuple):
+    """A value together with its type as a folder has it: `string`, `boolean`, `i1`, `r4`, ... ."""
+
+    type: str
+    value: Value
+
+
 class Folder(NamedTuple):
     """A folder: its text as it was written, its name, and whether it holds properties (others, such as `psc`, hold
     commands).
@@ -89,10 +96,20 @@ def decode(folders: Iterable[str], most: int | None = None) -> dict[str, Value]:
     return found
 
 
-def encode(properties: Mapping[str, Value]) -> list[str]:
-    """The folders for these properties. Raises PROPERTY_NAME_ERROR (2442), also where two names mean one property
-    (`a` and `usr.a`), PROPERTY_NAME_LENGTH_ERR (2513) and, for values of another type or integers of more than 64 bits,
-    PROPERTY_TYPE_ERROR (2473).
+def decode_typed(folders: Iterable[str]) -> dict[str, TypedValue]:
+    """The properties in folders with the types that they are written with, as `decode` finds them."""
+    found: dict[str, TypedValue] = {}
+    reader = _TypedReader(None)
+    for text in folders:
+        for name, value in reader.typed_elements(text):
+            found.setdefault(name, value)
+    return found
+
+
+def encode(properties: Mapping[str, Value | TypedValue]) -> list[str]:
+    """The folders for these properties; a `TypedValue` has its own type. Raises PROPERTY_NAME_ERROR (2442), also where
+    two names mean one property (`a` and `usr.a`), PROPERTY_NAME_LENGTH_ERR (2513) and, for values of another type or
+    integers of more than 64 bits, PROPERTY_TYPE_ERROR (2473).
     """
     folders: dict[str, list[str]] = {}
     named: dict[tuple[str, ...], str] = {}
@@ -186,6 +203,23 @@ class _Reader:
                     MQRC.PROPERTIES_TOO_BIG,
                     f"a message has at most {self._most} properties, groups of them, and attributes other than dt",
                 )
+
+
+class _TypedReader(_Reader):
+    """Reads the types of elements too."""
+
+    def __init__(self, most: int | None) -> None:
+        super().__init__(most)
+        self._type = ""
+
+    def typed_elements(self, text: str) -> Iterator[tuple[str, TypedValue]]:
+        """Every name and value in a folder, with the type of the value."""
+        for name, value in self.elements(text):
+            yield name, TypedValue(self._type, value)
+
+    def _value(self, written: str, text: str) -> Value:
+        self._type = _attributes(written).get("dt", "string")
+        return super()._value(written, text)
 
 
 def _prefix(prefixes: list[str], name: str) -> str:
@@ -286,7 +320,7 @@ def _path(name: str) -> list[str]:
     return parts
 
 
-def _element(path: list[str], name: str, value: Value) -> str:
+def _element(path: list[str], name: str, value: Value | TypedValue) -> str:
     attributes, text = _written(name, value)
     element = f"<{path[-1]}{attributes}>{text}</{path[-1]}>"
     for group in reversed(path[:-1]):
@@ -294,8 +328,10 @@ def _element(path: list[str], name: str, value: Value) -> str:
     return element
 
 
-def _written(name: str, value: Value) -> tuple[str, str]:
+def _written(name: str, value: Value | TypedValue) -> tuple[str, str]:
     """The attributes and the text for a value."""
+    if isinstance(value, TypedValue):
+        return _written_as(name, value)
     if isinstance(value, str):
         return "", _escaped(name, value)
     if value is None:
@@ -312,6 +348,18 @@ def _written(name: str, value: Value) -> tuple[str, str]:
         MQRC.PROPERTY_TYPE_ERROR,
         f"{name} is {value!r:.80}: a property is a bool, int of 64 bits, float, str, bytes or None",
     )
+
+
+def _written_as(name: str, typed: TypedValue) -> tuple[str, str]:
+    """The attributes and the text for a value of this type."""
+    type, value = typed
+    _, text = _written(name, value)
+    if type == "string" and isinstance(value, str):
+        return "", text
+    reader = _READERS.get(type)
+    if reader is None or isinstance(value, str) or reader(text) is None:
+        raise MQError(MQRC.PROPERTY_TYPE_ERROR, f"{name} is {value!r:.80}, which is no value of the type {type}")
+    return f" dt='{type}'", text
 
 
 _WORDS: Final = {"inf": "INF", "-inf": "-INF", "nan": "NaN"}

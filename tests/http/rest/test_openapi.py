@@ -67,7 +67,7 @@ async def test_no_answer_is_one_that_it_does_not_list(door: Door, who: str) -> N
     for path, method, told in operations():
         for name, value in NAMES.items():
             path = path.replace(name, value)
-        body = {} if method == "post" else None
+        body: object = {} if method == "post" else None
         answer = await door.ask(path, *headers, method=method.upper(), body=body)
         listed = told["responses"].get(str(answer.status))
         assert listed is not None, (method, path, answer)

@@ -28,7 +28,7 @@ SECONDS: Final = 30.0
 """A command is waited for so long; it goes on behind that."""
 
 
-class Administration:
+class AdministrationPart:
     """Administration by REST. Every role opens it: MQWebAdminRO to what displays alone. Each command is judged as its
     user's.
     """
