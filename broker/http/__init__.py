@@ -14,6 +14,7 @@ refusals         the refusals in plain text
 served_manager   the queue manager that it serves: in this process, or by a URL
 line             a line of HTTP: uvicorn's protocol with the limits that it lacks
 lines            the lines of an address, which are bounded together
+console          web pages for people, mounted at /console
 
 Needs the extra `http`; nothing here is imported without it. The sockets are those of `broker.server.http_server`.
 """

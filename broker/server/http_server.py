@@ -15,7 +15,8 @@ import anyio
 
 from broker.config import http_lines, tls_lines
 from broker.config.kinds import host_and_port
-from broker.http.application import Application, Mounted
+from broker.http.application import CONSOLE, Application, Mounted
+from broker.http.console.console import Console
 from broker.http.entrance import Entrance
 from broker.http.entrance.hosts import RequestOrigins
 from broker.http.jobs import JOBS, JobsApplication
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
     from broker.clock import Clock
     from broker.config import Config, HttpConfig
-    from broker.http.rest.calls import RestPart
     from broker.http.served_manager import ServedManager
     from broker.server.security.acceptor import LineLog
     from broker.server.security.certificates import Certificates
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from broker.server.security.lines import LineSecurity
 
 logger = logging.getLogger(__name__)
+
+CONSOLE_BODY_BYTES: Final = 1024 * 1024
+"""The longest form of the console: a letter that is changed and put back is one."""
 
 CLOSE_SECONDS: Final = 2.0
 """How long a line that has asked something is waited for at the end."""
@@ -99,6 +102,7 @@ class HttpServer:
         self._probes = Probes(served)
         self.entrance = Entrance(served, clock, config.http.connections_per_user)
         self._scrapes = Scrapes(served, clock, config.http.queues_max)
+        self._console = Console(served, self.entrance, clock, start_soon)
         self._served = served
         self._config = config
         self._clock = clock
@@ -112,8 +116,7 @@ class HttpServer:
         self._hung_up: anyio.Event | None = None  # while it listens
         self._reserve = MemoryReserve(config.limits.server_bytes)
         self._messaging = MessagingPart(clock, start_soon, self._room)
-        parts: dict[str, RestPart] = {"messaging": self._messaging, "admin": AdministrationPart(served)}
-        self._rest = RestApplication(self.entrance, parts)
+        self._rest = RestApplication(self.entrance, {"messaging": self._messaging, "admin": AdministrationPart(served)})
 
     async def __aenter__(self) -> Self:
         check_http(self._config)
@@ -133,6 +136,7 @@ class HttpServer:
         hung_up, self._hung_up = self._hung_up, None
         if hung_up is not None:
             self._accepting.cancel()
+            self._console.end()
             with anyio.CancelScope(shield=True):
                 await hung_up.wait()
                 for address in self._addresses:
@@ -233,7 +237,11 @@ class HttpServer:
     def _parts(self, http: HttpConfig) -> list[Mounted]:
         """Return the parts that are mounted beside probes and figures."""
         jobs = JobsApplication(self.entrance)
-        return [Mounted(PATH, self._rest, self._rest.body_bytes), Mounted(JOBS, jobs)]
+        return [
+            Mounted(CONSOLE, self._console, CONSOLE_BODY_BYTES),
+            Mounted(PATH, self._rest, self._rest.body_bytes),
+            Mounted(JOBS, jobs),
+        ]
 
     async def _accept(self, undo: ExitStack, hung_up: anyio.Event) -> None:
         try:
