@@ -116,8 +116,7 @@ class HttpServer:
         self._hung_up: anyio.Event | None = None  # while it listens
         self._reserve = MemoryReserve(config.limits.server_bytes)
         self._messaging = MessagingPart(clock, start_soon, self._room)
-        parts = {"messaging": self._messaging, "admin": AdministrationPart(served)}
-        self._rest = RestApplication(self.entrance, parts)
+        self._rest = RestApplication(self.entrance, {"messaging": self._messaging, "admin": AdministrationPart(served)})
 
     async def __aenter__(self) -> Self:
         check_http(self._config)

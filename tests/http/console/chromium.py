@@ -77,6 +77,19 @@ class World:
     def mqsc(self, text: str) -> Any:
         return self.portal.call(self.owner.mqsc, text)
 
+    def go_away(self) -> None:
+        """End the HTTP server; the queue manager stays."""
+        self.portal.call(self.server.__aexit__, None, None, None)
+
+    def come_back(self) -> None:
+        """Serve again, at the same address: another life, which knows no session."""
+
+        async def served() -> HttpServer:
+            port = int(self.server.addresses[0].rpartition(":")[2])
+            return await http_server(self.manager, port).__aenter__()
+
+        self.server = self.portal.call(served)
+
     def put(self, q_name: str, data: Any, *args: Any, **kwargs: Any) -> bytes:
         """Put a message; its MsgId."""
 
@@ -152,18 +165,24 @@ class Window:
         self.driver.execute_cdp_cmd(command, arguments)
 
 
+def http_server(manager: QueueManager, port: int = 0) -> HttpServer:
+    """The HTTP server of a queue manager, on a port of this machine."""
+    return HttpServer(
+        ManagerInProcess(manager), Config(http=HttpConfig(listen=f"127.0.0.1:{port}")), manager.clock,
+        EntryPolicy.by(manager), manager.authentication.log, manager.start_soon,
+    )  # fmt: skip
+
+
 @asynccontextmanager
-async def _served(portal: BlockingPortal, port: int = 0) -> AsyncIterator[World]:
+async def _served(portal: BlockingPortal) -> AsyncIterator[World]:
     async with QueueManager.open(name="QM1", defaults="mq") as manager, manager.connect("orders") as owner:
         await owner.mqsc("DEFINE QLOCAL(ORDERS) MAXDEPTH(100000)\nDEFINE QLOCAL(MAIL)", check=True)
         await owner.mqsc("\n".join(USERS).format(hashed()), check=True)
-        config = Config(http=HttpConfig(listen=f"127.0.0.1:{port}"))
-        server = HttpServer(
-            ManagerInProcess(manager), config, manager.clock, EntryPolicy.by(manager), manager.authentication.log,
-            manager.start_soon,
-        )  # fmt: skip
-        async with server:
-            yield World(portal, manager, server, owner)
+        async with http_server(manager) as server:
+            world = World(portal, manager, server, owner)
+            yield world
+            if world.server is not server:
+                await world.server.__aexit__(None, None, None)
 
 
 @contextmanager

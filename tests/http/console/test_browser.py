@@ -272,8 +272,9 @@ def test_n4_2_a_page_says_that_its_queue_manager_has_gone_and_goes_on_when_it_is
     window.log_in()
     window.wait("#live", "live")
 
-    async def away() -> None:
-        await world.server.__aexit__(None, None, None)
-
-    world.portal.call(away)
+    world.go_away()
     window.wait("#live", "no connection")
+    world.come_back()
+    window.wait("[name=password]")  # by itself: the sessions of the life before are over
+    window.log_in()
+    window.wait("#live", "live")

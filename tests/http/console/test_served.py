@@ -10,10 +10,12 @@ from urllib.parse import urlencode
 import pytest
 
 from broker import QueueManager
+from broker.engine.security import passwords
 from broker.testing import VirtualClock, settle
 from tests.http.client import Answer, answer_of, dial, said
-from tests.http.conftest import anyio_backend, port_of, serving
-from tests.security.lines import PASSWORD, hashed
+from tests.http.conftest import anyio_backend, port_of
+from tests.http.door import doors
+from tests.security.lines import PASSWORD
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -23,13 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = ["anyio_backend"]
 
-USERS = f"""
-DEFINE USER('alice') GROUPS('mqm') PASSWORD('{hashed()}')
-DEFINE USER('bob') GROUPS('app') PASSWORD('{hashed()}')
-DEFINE USER('carol') GROUPS('MQWebAdminRO', 'app') PASSWORD('{hashed()}')
+USERS = """
+DEFINE QLOCAL(Q) REPLACE
+DEFINE QLOCAL(R) REPLACE
+DEFINE USER('alice') GROUPS('mqm') PASSWORD('{0}')
+DEFINE USER('ben') GROUPS('app') PASSWORD('{0}')
+DEFINE USER('carol') GROUPS('MQWebAdminRO', 'app') PASSWORD('{0}')
 SET AUTHREC OBJTYPE(QMGR) GROUP('app') AUTHADD(CONNECT, INQ, DSP)
 SET AUTHREC PROFILE('Q') OBJTYPE(QUEUE) GROUP('app') AUTHADD(BROWSE, INQ, DSP, GET)
-ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) AUTHTYPE(IDPWOS) FAILDLAY(0)
 """
 
 
@@ -82,18 +85,19 @@ async def manager() -> AsyncIterator[QueueManager]:
         yield manager
 
 
+@pytest.fixture(params=[False, True], ids=["in the process", "by a URL"])
+async def server(
+    manager: QueueManager, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> AsyncIterator[HttpServer]:
+    async with doors(manager, monkeypatch, by_url=request.param) as door:
+        await door.command(USERS.format(passwords.hash_of(PASSWORD)))
+        yield door.server
+
+
 @pytest.fixture
-async def owner(manager: QueueManager) -> AsyncIterator[Connection]:
+async def owner(manager: QueueManager, server: HttpServer) -> AsyncIterator[Connection]:
     async with manager.connect("orders") as connection:
-        await connection.mqsc("DEFINE QLOCAL(Q)\nDEFINE QLOCAL(R)", check=True)
-        await connection.mqsc(USERS, check=True)
         yield connection
-
-
-@pytest.fixture
-async def server(manager: QueueManager, owner: Connection) -> AsyncIterator[HttpServer]:
-    async with serving(manager) as server:
-        yield server
 
 
 @pytest.fixture
@@ -121,7 +125,7 @@ async def test_a_form_of_elsewhere_does_nothing(visitor: Visitor, owner: Connect
     assert (await visitor.post("/queues/Q", form_token="", **form)).status == 403
     assert (await visitor.post("/queues/Q", "http://evil.example", form_token=token, **form)).status == 403
     other = Visitor(visitor.port)
-    await other.log_in("bob")
+    await other.log_in("ben")
     assert (await visitor.post("/queues/Q", form_token=await other.token(), **form)).status == 403
     [reply] = await owner.mqsc("DISPLAY QLOCAL(Q) GET")
     assert reply.attributes[0]["GET"] == "ENABLED"
@@ -133,7 +137,7 @@ async def test_n4_1_each_action_is_judged_as_its_user(visitor: Visitor, owner: C
     await visitor.log_in("carol")
     assert "needs role MQWebAdmin or MQWebUser" in re.sub("<[^>]*>", "", (await visitor.get(path)).text)
     assert await visitor.press(path, "remove") == "403"
-    await visitor.log_in("bob")
+    await visitor.log_in("ben")
     assert "needs chg on Q" in re.sub("<[^>]*>", "", (await visitor.get("/queues/Q")).text)
     assert "2035" in await visitor.press("/queues/Q", "put", value="DISABLED") or "AMQ8135E" in await visitor.press(
         "/queues/Q", "put", value="DISABLED"
@@ -150,7 +154,7 @@ async def test_n4_5_two_who_do_the_same_one_does_it_and_the_other_is_told(visito
     path = f"/queues/Q/messages/{put.md.msg_id.hex()}"
     other = Visitor(visitor.port)
     await visitor.log_in("alice")
-    await other.log_in("bob")
+    await other.log_in("ben")
     tokens = await visitor.token(path), await other.token(path)
     answers = await asyncio.gather(
         visitor.post(path, form_token=tokens[0], action="remove"),
@@ -166,18 +170,18 @@ async def test_n4_5_two_who_do_the_same_one_does_it_and_the_other_is_told(visito
 
 @pytest.mark.parametrize(
     "command",
-    ["ALTER USER('bob') STATUS(DISABLED)", f"ALTER USER('bob') PASSWORD('{hashed('another password')}')",
-     "DELETE USER('bob')", "ALTER USER('bob') GROUPS('others')"],
+    ["ALTER USER('ben') STATUS(DISABLED)", "ALTER USER('ben') PASSWORD('{0}')",
+     "DELETE USER('ben')", "ALTER USER('ben') GROUPS('others')"],
 )  # fmt: skip
 async def test_n5_1_a_session_ends_with_what_its_user_was(visitor: Visitor, owner: Connection, command: str) -> None:
-    await visitor.log_in("bob")
+    await visitor.log_in("ben")
     assert (await visitor.get("/queues/Q/messages")).status == 200
-    await owner.mqsc(command, check=True)
+    await owner.mqsc(command.format(passwords.hash_of("another password")), check=True)
     assert (await visitor.get("/queues/Q/messages")).status == 303
 
 
 async def test_n5_1_a_right_that_was_taken_away_holds_at_the_next_page(visitor: Visitor, owner: Connection) -> None:
-    await visitor.log_in("bob")
+    await visitor.log_in("ben")
     assert (await visitor.get("/queues/Q/messages")).status == 200
     await owner.mqsc("SET AUTHREC PROFILE('Q') OBJTYPE(QUEUE) GROUP('app') AUTHRMV(BROWSE)", check=True)
     assert (await visitor.get("/queues/Q/messages")).status == 403
@@ -195,29 +199,35 @@ async def test_n4_2_while_the_queue_manager_quiesces_the_page_says_so(
     await clock.advance(1)
     assert "the queue manager is quiescing" in (await visitor.get("/")).text
     newcomer = Visitor(visitor.port)
-    assert "quiescing" in (await newcomer.post("/login", user="bob", password=PASSWORD)).text.lower()
+    assert "quiescing" in (await newcomer.post("/login", user="ben", password=PASSWORD)).text.lower()
     await clock.advance(10)
     await quiescing
 
 
+@pytest.mark.parametrize("by_url", [False, True], ids=["in the process", "by a URL"])
 async def test_a_stream_tells_what_changes_and_does_not_hold_the_end_of_the_server(
-    manager: QueueManager, owner: Connection
+    manager: QueueManager, monkeypatch: pytest.MonkeyPatch, by_url: bool
 ) -> None:
-    clock = manager.clock
+    clock, now = manager.clock, asyncio.get_running_loop().time
     assert isinstance(clock, VirtualClock)
-    async with serving(manager) as server:
-        visitor = Visitor(port_of(server))
+    async with doors(manager, monkeypatch, by_url=by_url) as door:
+        await door.command(USERS.format(passwords.hash_of(PASSWORD)))
+        visitor = Visitor(door.port)
         await visitor.log_in("alice")
         line = await dial(visitor.port)
         await line.say(visitor.head("GET", "/?live=1", b""))
         head = (await line.head()).decode()
         assert "content-type: text/event-stream" in head.lower()
         assert "event: version" in await _until(line, "event: parts")
-        await owner.put1("Q", "x")
-        await clock.advance(1)
-        assert "data-key=" in await _until(line, "Q")
-        began = asyncio.get_running_loop().time()
-    assert asyncio.get_running_loop().time() - began < 1.5  # a line that asks something is waited for 2 s
+        async with manager.connect("orders") as connection:
+            await connection.put1("Q", "x")
+        told = asyncio.create_task(_until(line, "data-key="))
+        while not told.done():
+            await clock.advance(1)
+            await asyncio.sleep(0)
+        began = now()
+        await door.server.__aexit__(None, None, None)
+        assert now() - began < 1.5  # a line that asks something is waited for 2 s
     assert (await line.rest()).endswith(b"0\r\n\r\n")
     line.close()
 
