@@ -134,6 +134,5 @@ async def test_an_unknown_path_is_answered_with_those_that_there_are(port: int) 
         answer = await ask(port, path)
         assert (answer.status, answer.text) == (
             404, "there is nothing at this path; there are /livez, /readyz, /startupz, /metrics, /openapi.json, "
-            "/ibmmq/rest/..., /jobs/...
-"
+            "/ibmmq/rest/..., /jobs/...\n"
         )  # fmt: skip
