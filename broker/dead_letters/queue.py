@@ -28,7 +28,8 @@ AUDIT_QUEUE: Final = "SYSTEM.ADMIN.AUDIT.QUEUE"
 REPLAYS_MAX: Final = 3
 """A letter that was put back so often is put back again only where that is forced."""
 
-_BROWSED: Final = 256
+_BROWSED: Final = 32
+"""So many letters are read in one step: others of the same process have turns between."""
 _ENDED: Final = frozenset(
     {MQRC.CONNECTION_BROKEN, MQRC.HCONN_ERROR, MQRC.Q_MGR_QUIESCING, MQRC.Q_MGR_STOPPING, MQRC.Q_MGR_NOT_AVAILABLE}
 )

@@ -21,7 +21,7 @@ LETTERS_READ: Final = 10_000
 """So many letters are read for a page."""
 
 PAGE_LETTERS: Final = 100
-_STEP: Final = 32
+_STEP: Final = 8
 _TEXT: Final = 200
 _ENDED: Final = (
     MQRC.CONNECTION_BROKEN, MQRC.HCONN_ERROR, MQRC.Q_MGR_QUIESCING, MQRC.Q_MGR_STOPPING, MQRC.Q_MGR_NOT_AVAILABLE,
