@@ -192,7 +192,10 @@ def test_n2_3_hostile_texts_are_texts_in_a_browser_whose_policy_has_nothing_to_r
         ids.append(world.put("SHOP.DEAD", text.encode("utf-8", "surrogatepass")[:20_000], properties=properties))
     window.log_in()
     window.open("/dead-letters")
-    lists = [each.get_attribute("href").removeprefix(window.base) for each in window.all("tbody td:first-child a[href*=letters]")]
+    lists = [
+        each.get_attribute("href").removeprefix(window.base)
+        for each in window.all("tbody td:first-child a[href*=letters]")
+    ]
     for path in ("/dead-letters", *lists, *(f"/dead-letters/SHOP.DEAD/{each.hex()}" for each in ids)):
         window.open(path)
         window.wait("main h1")
