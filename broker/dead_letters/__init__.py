@@ -20,4 +20,5 @@ from broker.dead_letters.outcome import Outcome as Outcome
 from broker.dead_letters.queue import AUDIT_QUEUE as AUDIT_QUEUE
 from broker.dead_letters.queue import DeadLetterQueue as DeadLetterQueue
 from broker.dead_letters.queues import dead_letter_queues as dead_letter_queues
+from broker.dead_letters.wanted import LetterSelection as LetterSelection
 from broker.dead_letters.wanted import Wanted as Wanted

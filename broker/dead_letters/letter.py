@@ -152,8 +152,11 @@ def behind(md: MessageDescriptor, header: MQDLH) -> MessageDescriptor:
     return replace(md, format=header.format, encoding=header.encoding, coded_char_set_id=header.coded_char_set_id)
 
 
-def restored(message: Message, replays: int, *, clear_steps: bool = False) -> tuple[MessageDescriptor, bytes]:
-    """The descriptor and the data to put, so that the message is on a queue what it was before it died.
+def restored(
+    message: Message, replays: int, *, clear_steps: bool = False, edited: bytes | None = None
+) -> tuple[MessageDescriptor, bytes]:
+    """The descriptor and the data to put, so that the message is on a queue what it was before it died; or with the
+    data `edited` in place of its own.
 
     `message` was got with its properties in an MQRFH2 before the data. Of the folder `evermq` only the count of replays
     is left, and the finished steps unless `clear_steps`; Expiry is what was left of it at the failure.
@@ -178,7 +181,7 @@ def restored(message: Message, replays: int, *, clear_steps: bool = False) -> tu
         own[STEPS] = reported[STEPS]
     outermost = MQRFH2((*kept, *encode(own)), md.format, md.encoding, FILLED_IN)
     md.format, md.encoding = FORMAT, MQENC.NATIVE.value
-    return md, outermost.to_bytes() + data
+    return md, outermost.to_bytes() + (data if edited is None else edited)
 
 
 def reason_name(reason: int) -> str:

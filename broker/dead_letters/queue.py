@@ -14,12 +14,12 @@ from broker.interface.users import process_user
 from broker.mqi import MQGMO, MQMO, MQOO, MQPER, MQPMO, MQRC, GetMessageOptions, MQError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Hashable, Iterable, Sequence
     from types import TracebackType
 
     from broker.dead_letters.letter import DeadLetter
     from broker.dead_letters.together import Member
-    from broker.dead_letters.wanted import Wanted
+    from broker.dead_letters.wanted import LetterSelection
     from broker.interface import Connection, Message, Queue
 
 AUDIT_QUEUE: Final = "SYSTEM.ADMIN.AUDIT.QUEUE"
@@ -28,7 +28,8 @@ AUDIT_QUEUE: Final = "SYSTEM.ADMIN.AUDIT.QUEUE"
 REPLAYS_MAX: Final = 3
 """A letter that was put back so often is put back again only where that is forced."""
 
-_BROWSED: Final = 256
+_BROWSED: Final = 32
+"""So many letters are read in one step: others of the same process have turns between."""
 _ENDED: Final = frozenset(
     {MQRC.CONNECTION_BROKEN, MQRC.HCONN_ERROR, MQRC.Q_MGR_QUIESCING, MQRC.Q_MGR_STOPPING, MQRC.Q_MGR_NOT_AVAILABLE}
 )
@@ -40,20 +41,21 @@ class DeadLetterQueue:
     """`async with DeadLetterQueue(connection, "ORDERS.DEAD") as letters:`
 
     The connection is not used for anything else meanwhile: each letter, or group of letters, moves in a unit of work of
-    its own. `by` is who does it, for the record; the user of the process, if it is empty. To enter it raises what
-    MQOPEN does, among others UNKNOWN_OBJECT_NAME (2085).
+    its own. `by` is who does it, for the record; the user of the process, if it is empty. `browse_only` wants no right
+    but that to browse, and lets nothing be retried or purged. To enter it raises what MQOPEN does, among others
+    UNKNOWN_OBJECT_NAME (2085).
     """
 
-    def __init__(self, connection: Connection, q_name: str, by: str = "") -> None:
+    def __init__(self, connection: Connection, q_name: str, by: str = "", *, browse_only: bool = False) -> None:
         self._by = by or process_user()
         self._connection = connection
         self._q_name = q_name
+        self._options = MQOO.BROWSE | MQOO.FAIL_IF_QUIESCING | (0 if browse_only else MQOO.INPUT_SHARED)
         self._opened: dict[str, Queue] = {}
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            options = MQOO.BROWSE | MQOO.INPUT_SHARED | MQOO.FAIL_IF_QUIESCING
-            self._queue = await stack.enter_async_context(self._connection.open(self._q_name, options))
+            self._queue = await stack.enter_async_context(self._connection.open(self._q_name, self._options))
             self._stack = stack.pop_all()
         return self
 
@@ -63,32 +65,39 @@ class DeadLetterQueue:
         self._opened.clear()
         await self._stack.__aexit__(kind, error, trace)
 
-    async def browse(self, selection: Wanted) -> AsyncIterator[DeadLetter]:
+    async def browse(self, selection: LetterSelection) -> AsyncGenerator[DeadLetter, None]:
         """The letters that are meant, in the order of the queue. Any other message on it is a foreign letter."""
         async for letter in self._letters():
             if selection(letter):
                 yield letter
 
     async def retry(
-        self, selection: Wanted, *, to: str = "", force: bool = False, clear_steps: bool = False
-    ) -> AsyncIterator[Outcome]:
+        self,
+        selection: LetterSelection,
+        *,
+        to: str = "",
+        force: bool = False,
+        clear_steps: bool = False,
+        edited: bytes | None = None,
+    ) -> AsyncGenerator[Outcome, None]:
         """Put letters back to the queues they came from, or all to the queue `to`, as the messages that they were:
         without MQDLH and what was told of their failures, with their context, BackoutCount 0, and what was left of
         Expiry when they failed.
 
         It takes what is on the queue when it begins. A group goes as a whole, or stays where something of it is
         missing; so does a letter that was put back three times before. `force` takes both as they are. Steps that its
-        handlers had finished stay so; with `clear_steps` each is run again.
+        handlers had finished stay so; with `clear_steps` each is run again. `edited` is what a single letter is to have
+        as its data from then on.
         """
         for letters in await self._chosen(selection, together=True):
-            yield await self._retried(letters, to, force=force, clear_steps=clear_steps)
+            yield await self._retried(letters, to, force=force, clear_steps=clear_steps, edited=edited)
 
-    async def purge(self, selection: Wanted) -> AsyncIterator[Outcome]:
+    async def purge(self, selection: LetterSelection) -> AsyncGenerator[Outcome, None]:
         """Discard letters for good: of those that are on the queue when it begins, whatever is left of their groups."""
         for letters in await self._chosen(selection, together=False):
             yield await self._moved(letters, None)
 
-    async def _letters(self) -> AsyncIterator[DeadLetter]:
+    async def _letters(self) -> AsyncGenerator[DeadLetter, None]:
         q_mgr_name = self._connection.q_mgr_name
         for step in (MQGMO.BROWSE_FIRST, MQGMO.BROWSE_NEXT):
             while messages := await self._browsed(step):
@@ -110,7 +119,7 @@ class DeadLetterQueue:
                 raise
             return []
 
-    async def _chosen(self, selection: Wanted, *, together: bool) -> list[list[Member]]:
+    async def _chosen(self, selection: LetterSelection, *, together: bool) -> list[list[Member]]:
         """The letters that are meant, in the order of the queue; `together`: each with all of its group."""
         found: dict[Hashable, list[Member]] = {}
         meant: set[Hashable] = set()
@@ -125,8 +134,12 @@ class DeadLetterQueue:
             found.setdefault(key, []).append(each)
         return [sorted(letters, key=lambda each: each.place) for key, letters in found.items() if key in meant]
 
-    async def _retried(self, letters: Sequence[Member], to: str, *, force: bool, clear_steps: bool) -> Outcome:
+    async def _retried(
+        self, letters: Sequence[Member], to: str, *, force: bool, clear_steps: bool, edited: bytes | None
+    ) -> Outcome:
         problem = _objection(letters, to, force=force)
+        if edited is not None and len(letters) > 1:
+            problem = f"it goes with {len(letters) - 1} others of its group: the data of one alone cannot be edited"
         if problem:
             return Outcome(_ids(letters), problem=problem)
         q_name = to or letters[0].q_name
@@ -136,9 +149,16 @@ class DeadLetterQueue:
             return _failed(letters, error)
         if target.resolved_q_name == self._queue.resolved_q_name:
             return Outcome(_ids(letters), problem=f"{q_name} is the dead-letter queue itself")
-        return await self._moved(letters, target, clear_steps=clear_steps)
+        return await self._moved(letters, target, clear_steps=clear_steps, edited=edited)
 
-    async def _moved(self, letters: Sequence[Member], target: Queue | None, *, clear_steps: bool = False) -> Outcome:
+    async def _moved(
+        self,
+        letters: Sequence[Member],
+        target: Queue | None,
+        *,
+        clear_steps: bool = False,
+        edited: bytes | None = None,
+    ) -> Outcome:
         """Move letters to a queue, or nowhere, in one unit of work with what is recorded of it."""
         try:
             audit = await self._open(AUDIT_QUEUE, MQOO.OUTPUT)
@@ -146,9 +166,10 @@ class DeadLetterQueue:
                 for each in letters:
                     message = await self._got(each)
                     if target is not None:
-                        md, data = restored(message, each.replays + 1, clear_steps=clear_steps)
+                        md, data = restored(message, each.replays + 1, clear_steps=clear_steps, edited=edited)
                         await target.put(data, md, _PUT)
-                    await audit.put(self._record(each, target), persistence=MQPER.PERSISTENT)
+                    record = self._record(each, target, edited=edited is not None)
+                    await audit.put(record, persistence=MQPER.PERSISTENT)
         except MQError as error:
             return _failed(letters, error)
         return Outcome(_ids(letters), "" if target is None else target.name)
@@ -169,7 +190,7 @@ class DeadLetterQueue:
             self._opened[q_name] = await self._stack.enter_async_context(opening)
         return self._opened[q_name]
 
-    def _record(self, letter: Member, target: Queue | None) -> str:
+    def _record(self, letter: Member, target: Queue | None, *, edited: bool) -> str:
         """Return the audit message."""
         reported = {
             "event": "dead-letter-purged" if target is None else "dead-letter-retried",
@@ -178,6 +199,7 @@ class DeadLetterQueue:
             "msg_id": letter.msg_id.hex(),
             "from": self._queue.resolved_q_name,
             "to": None if target is None else target.name,
+            **({"edited": True} if edited else {}),
         }
         return json.dumps(reported)
 

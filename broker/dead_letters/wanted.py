@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from broker.dead_letters.letter import DeadLetter
+
+LetterSelection: TypeAlias = "Callable[[DeadLetter], bool]"
+"""True of the letters that are meant: a `Wanted`, or any other function."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 ages      a time in few characters
 dump      data in hexadecimal digits
+durations  what the status counts in buckets, as percentiles
 escaping  text that somebody else chose, made fit to be shown
 headers   the headers before the data of a message, by their fields
 moments   instants in UTC

@@ -20,3 +20,11 @@ def instant_in_words(instant: float, write: Callable[[datetime], str] = "{:%Y-%m
 def in_utc(instant: float) -> str:
     """An instant, in seconds since 1970, as people read it: `2026-05-01 09:00:00 UTC`."""
     return instant_in_words(instant, "{:%Y-%m-%d %H:%M:%S} UTC".format)
+
+
+def instant_of(text: str) -> float:
+    """The instant, in seconds since 1970, that a text such as `2026-05-01T09:00:00.123Z` says; 0 for any other text."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).timestamp() if text[-1:] == "Z" else 0.0
+    except (ValueError, OverflowError):
+        return 0.0

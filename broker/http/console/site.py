@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.http.console.browsing.cursors import BrowseCursors
 from broker.http.console.figures.observatory import Observatory
+from broker.http.console.objects.sessions import CommandSessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +39,7 @@ class Site:
         self.start_soon = start_soon
         self.observatory = Observatory(served, clock, start_soon)
         self.cursors = BrowseCursors(clock, start_soon)
+        self.commands = CommandSessions()
         self.q_mgr_name = ""  # until it is known
         self._notices: OrderedDict[str, tuple[str, Notice]] = OrderedDict()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from broker.http.console.elements import relative
-from broker.mqi import MQRC, MQError
+from broker.mqi import MQOT, MQRC, MQError
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -29,7 +29,7 @@ class Visit:
         self.request = request
         self.caller = caller
         self.site = site
-        self._missing: dict[tuple[str, str], str] = {}
+        self._missing: dict[tuple[str, str, int], str] = {}
 
     @property
     def now(self) -> float:
@@ -96,21 +96,26 @@ class Visit:
         """False for who may look and nothing else (MQWebAdminRO)."""
         return not ROLES_THAT_ACT.isdisjoint(self.caller.roles)
 
-    async def missing(self, name: str, rights: str) -> str:
+    async def missing(self, name: str, rights: str, object_type: int = MQOT.Q) -> str:
         """Return what the caller lacks to open or change object `name` for these rights, as `get on ORDERS`; empty
         where it has them. The words are those of `Connection.explain_open`.
         """
         if not self.acts:
             return "role MQWebAdmin or MQWebUser"
-        key = (name, rights)
+        key = (name, rights, object_type)
         if key not in self._missing:
-            self._missing[key] = "" if await self._allowed(name, rights) else f"{rights} on {name}"
+            allowed = await self._allowed(name, rights, object_type)
+            self._missing[key] = "" if allowed else f"{rights} on {name}"
         return self._missing[key]
 
-    async def _allowed(self, name: str, rights: str) -> bool:
+    async def missing_on_manager(self, rights: str) -> str:
+        """Return what the caller lacks to do something with the queue manager as a whole, as `missing` does."""
+        return await self.missing(self.site.q_mgr_name, rights, MQOT.Q_MGR)
+
+    async def _allowed(self, name: str, rights: str, object_type: int) -> bool:
         try:
             async with self.connection() as connection:
-                return (await connection.explain_open(name, for_=rights)).allowed
+                return (await connection.explain_open(name, for_=rights, object_type=object_type)).allowed
         except MQError as error:
             if error.reason in (MQRC.NOT_AUTHORIZED, MQRC.UNKNOWN_OBJECT_NAME):
                 return error.reason == MQRC.UNKNOWN_OBJECT_NAME  # the action itself says that it is not there

@@ -110,7 +110,8 @@ addEventListener("pageshow", listen);
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (form.dataset.confirm && !confirm(form.dataset.confirm)) {
+  const question = event.submitter?.dataset.confirm || form.dataset.confirm;
+  if (question && !confirm(question)) {
     event.preventDefault();
     return;
   }
@@ -125,6 +126,15 @@ addEventListener("pageshow", () => all("form").forEach((each) => delete each.dat
 document.addEventListener("change", (event) => {
   const name = event.target.dataset && event.target.dataset.all;
   if (name) all(`input[type=checkbox][name="${CSS.escape(name)}"]`).forEach((each) => { each.checked = event.target.checked; });
+});
+
+// What can follow in a line that somebody types.
+
+document.addEventListener("input", async ({ target }) => {
+  const from = target.dataset?.completions;
+  if (!from) return;
+  const answer = await fetch(`${from}?q=${encodeURIComponent(target.value)}`);
+  if (answer.ok) target.list.replaceChildren(...(await answer.json()).map((each) => new Option("", each)));
 });
 
 // Keys.

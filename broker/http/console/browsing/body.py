@@ -62,6 +62,11 @@ def text_of(data: bytes, ccsid: int) -> str:
     return data.decode(codec, "backslashreplace")
 
 
+def coded(text: str, ccsid: int) -> bytes:
+    """The text in a character set, as `text_of` reads it. Raises UnicodeEncodeError for what that has not."""
+    return text.encode(_CODECS.get(ccsid, "utf-8"))
+
+
 def _json(data: bytes, ccsid: int) -> Node:
     value = _parsed(text_of(data, ccsid))
     if value is None:

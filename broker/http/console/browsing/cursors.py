@@ -115,7 +115,7 @@ class BrowseCursors:
 
     async def open(self, caller: ConsoleCaller, q_name: str, search: MessageSearch) -> BrowseCursor:
         """Return a new cursor at the begin of a queue. Raises what MQOPEN does."""
-        owner = _owner(caller)
+        owner = owner_of(caller)
         cursor = BrowseCursor(token_urlsafe(12), owner, q_name, search, self._clock.time())
         async with caller.connection() as connection:
             await cursor.open(connection)
@@ -134,7 +134,7 @@ class BrowseCursors:
     def find(self, caller: ConsoleCaller, word: str, q_name: str) -> BrowseCursor | None:
         """Return a caller's cursor by its word, if it is there still."""
         cursor = self._cursors.get(word)
-        if cursor is None or cursor.owner != _owner(caller) or cursor.q_name != q_name:
+        if cursor is None or cursor.owner != owner_of(caller) or cursor.q_name != q_name:
             return None
         self._use(cursor)
         return cursor
@@ -167,6 +167,6 @@ class BrowseCursors:
                 await self._drop(next(iter(self._cursors.values())))
 
 
-def _owner(caller: ConsoleCaller) -> str:
+def owner_of(caller: ConsoleCaller) -> str:
     """A word that is the same for the requests of one session."""
     return f"{caller.user} {caller.form_token}"

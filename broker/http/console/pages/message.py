@@ -43,7 +43,7 @@ async def _content(visit: Visit) -> Content:
     name, msg_id = visit.param("name"), read_id(visit.param("id"), "MsgId")
     crumbs = _crumbs(visit, name)
     async with visit.connection() as connection:
-        found = await _browsed(connection, name, msg_id, BODY_BYTES)
+        found = await browsed(connection, name, msg_id, BODY_BYTES)
         history = await history_of(connection, name, msg_id, visit.now)
         q_mgr_name = connection.q_mgr_name
     title = f"Message …{msg_id.hex()[-12:]}"
@@ -58,7 +58,8 @@ async def _content(visit: Visit) -> Content:
         title,
         [
             h.p[_state(visit, found), " ", f"{octets(found.length)} · put ", _put(found, visit)],
-            _told(dead, visit),
+            letter_fields(visit, dead),
+            h.p[h.a(href=visit.url("dead-letters", name, msg_id.hex()))["Edit and retry"]] if dead else None,
             section("Actions", h.div(".actions")[[await _forms(visit, name, msg_id, found, dead)]]),
             section("Data", _data(visit, name, msg_id, found)),
             section("Why it waits", await _why(visit, name, msg_id)),
@@ -79,7 +80,7 @@ def _crumbs(visit: Visit, name: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-async def _browsed(connection: Connection, name: str, msg_id: bytes, size: int | None) -> Message | None:
+async def browsed(connection: Connection, name: str, msg_id: bytes, size: int | None) -> Message | None:
     """The message, if a browse sees it: delayed ones are seen too."""
     search = MessageSearch(msg_id=msg_id)
     async with connection.open(name, MQOO.BROWSE | MQOO.FAIL_IF_QUIESCING) as queue:
@@ -104,7 +105,7 @@ def _put(message: Message, visit: Visit) -> Node:
     return [when(letter.failed_at, visit.now), [" by ", shown(by)] if by else None]
 
 
-def _told(letter: DeadLetter | None, visit: Visit) -> Node:
+def letter_fields(visit: Visit, letter: DeadLetter | None) -> Node:
     """The words of a dead letter about its death."""
     if letter is None:
         return None
@@ -289,7 +290,7 @@ def _list(visit: Visit, name: str) -> str:
 async def _download(visit: Visit) -> Response:
     name, msg_id = _named(visit)
     async with visit.connection() as connection:
-        found = await _browsed(connection, name, msg_id, None)
+        found = await browsed(connection, name, msg_id, None)
     if found is None:
         raise MQError(MQRC.NO_MSG_AVAILABLE, f"no browse sees message {msg_id.hex()} on {name}")
     disposition = {"Content-Disposition": f'attachment; filename="{msg_id.hex()}.bin"'}

@@ -1,0 +1,149 @@
+"""All dead letters that a caller may browse, read once and in a bounded way."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import anyio
+
+from broker.dead_letters import DeadLetterQueue, dead_letter_queues
+from broker.mqi import MQRC, MQError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from broker import Connection
+    from broker.dead_letters import DeadLetter
+
+LETTERS_READ: Final = 10_000
+"""So many letters are read for a page."""
+
+PAGE_LETTERS: Final = 100
+_STEP: Final = 8
+_TEXT: Final = 200
+_ENDED: Final = (
+    MQRC.CONNECTION_BROKEN, MQRC.HCONN_ERROR, MQRC.Q_MGR_QUIESCING, MQRC.Q_MGR_STOPPING, MQRC.Q_MGR_NOT_AVAILABLE,
+)  # fmt: skip
+
+
+class FoundLetter(NamedTuple):
+    """A letter on a dead-letter queue."""
+
+    q_name: str
+    letter: DeadLetter
+
+
+@dataclass(slots=True)
+class DeathGroup:
+    """Letters that died of the same under the same handler: how many, since when, and the error of the last."""
+
+    why: str
+    handler: str
+    count: int = 0
+    first: float = 0.0
+    last: float = 0.0
+    example: str = ""
+    replays: int = 0
+    q_names: set[str] = field(default_factory=set)
+    origins: set[str] = field(default_factory=set)
+
+    def add(self, q_name: str, letter: DeadLetter) -> None:
+        """Count a letter."""
+        at = letter.failed_at
+        self.count += 1
+        self.first = at if self.count == 1 else min(self.first, at)
+        if at >= self.last:
+            self.last, self.example = at, error_of(letter)
+        self.replays = max(self.replays, letter.replays)
+        self.q_names.add(q_name)
+        self.origins.add(letter.q_name)
+
+
+@dataclass(slots=True)
+class GatheredLetters:
+    """The letters that have been read, in groups. `refused` are queues that could not be browsed, with the reasons;
+    `cut`: there are more than were read.
+    """
+
+    groups: dict[tuple[str, str], DeathGroup] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    q_names: list[str] = field(default_factory=list)
+    read: int = 0
+    cut: bool = False
+
+    def by_last(self) -> list[DeathGroup]:
+        """Return the groups, the one with the youngest letter first."""
+        return sorted(self.groups.values(), key=lambda each: (-each.last, each.why, each.handler))
+
+
+def error_of(letter: DeadLetter) -> str:
+    """Return the exception of a letter with its text, as one line; empty where there is none."""
+    parts = (letter.exception, " ".join(letter.error[: 4 * _TEXT].split()))
+    return ": ".join(filter(None, parts))[: 2 * _TEXT]
+
+
+async def gathered(connection: Connection) -> GatheredLetters:
+    """Read the letters of all queues that take them, at most LETTERS_READ, and gather them."""
+    found = GatheredLetters(q_names=await dead_letter_queues(connection))
+    async with aclosing(_letters(connection, found)) as letters:
+        async for q_name, letter in letters:
+            key = letter.why, letter.handler
+            group = found.groups.get(key)
+            if group is None:
+                group = found.groups[key] = DeathGroup(*key)
+            group.add(q_name, letter)
+    return found
+
+
+async def page_of(connection: Connection, why: str, handler: str, after: str) -> tuple[Sequence[FoundLetter], bool]:
+    """Return a page of the letters that died of the same, behind the one of the key `after`, or from the first where
+    that is empty or has gone; and True if there are more of them.
+    """
+    found = GatheredLetters(q_names=await dead_letter_queues(connection))
+    first: list[FoundLetter] = []
+    behind: list[FoundLetter] = []
+    seen = False
+    async with aclosing(_letters(connection, found)) as letters:
+        async for each in letters:
+            if (each.letter.why, each.letter.handler) != (why, handler):
+                continue
+            page = behind if seen else first
+            if len(page) <= PAGE_LETTERS:
+                page.append(each)
+            elif seen or not after:
+                break
+            seen = seen or (bool(after) and key_of(*each) == after)
+    page = behind if seen else first
+    return page[:PAGE_LETTERS], len(page) > PAGE_LETTERS
+
+
+def key_of(q_name: str, letter: DeadLetter) -> str:
+    """Return the text by which forms name a letter: its MsgId, and its queue."""
+    return f"{letter.md.msg_id.hex()} {q_name}"
+
+
+async def _letters(connection: Connection, found: GatheredLetters) -> AsyncGenerator[FoundLetter, None]:
+    for q_name in found.q_names:
+        try:
+            async with (
+                DeadLetterQueue(connection, q_name, browse_only=True) as letters,
+                aclosing(letters.browse(_any)) as browsed,
+            ):
+                async for letter in browsed:
+                    if found.read >= LETTERS_READ:
+                        found.cut = True
+                        return
+                    found.read += 1
+                    yield FoundLetter(q_name, letter)
+                    if found.read % _STEP == 0:
+                        await anyio.lowlevel.checkpoint()
+        except MQError as error:
+            if error.reason in _ENDED:
+                raise
+            found.refused[q_name] = str(error)
+
+
+def _any(letter: DeadLetter) -> bool:
+    return True

@@ -1,0 +1,148 @@
+"""Objects: definitions by kind, a hundred at a time; and the ways to what they may be asked and changed for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import htpy as h
+
+from broker.http.console.elements import PageColumn, cells, empty, shown, table
+from broker.http.console.forms import text_input
+from broker.http.console.objects.attributes import KINDS, WITHOUT_PAGE, text
+from broker.http.console.page import ConsolePage, Content
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from htpy import Element, Node
+
+    from broker.http.console.visit import Visit
+
+PAGE_ROWS: Final = 100
+_WORDS: Final = {
+    "QLOCAL": "Local queues", "QALIAS": "Alias queues", "QREMOTE": "Remote queues", "QMODEL": "Model queues",
+    "PROCESS": "Processes", "CHANNEL": "Channels", "USER": "Users", "AUTHINFO": "Authentication",
+    "CHLAUTH": "Channel rules", "AUTHREC": "Authority records", "CFSTRUCT": "Structures", "QMGR": "Queue manager",
+}  # fmt: skip
+_SHOWN: Final = {
+    "QLOCAL": ("CURDEPTH", "MAXDEPTH", "GET", "PUT", "TRIGGER", "DESCR"),
+    "QALIAS": ("TARGET", "DESCR"),
+    "QREMOTE": ("RNAME", "RQMNAME", "XMITQ", "DESCR"),
+    "QMODEL": ("DEFTYPE", "DESCR"),
+    "PROCESS": ("APPLICID", "DESCR"),
+    "CHANNEL": ("CHLTYPE", "MCAUSER", "DESCR"),
+    "AUTHINFO": ("AUTHTYPE", "DESCR"),
+}
+"""The attributes that the list has, by kind; all where there are none."""
+
+_WIDE: Final = 3
+"""Columns behind so many are left out on narrow screens."""
+
+
+async def _content(visit: Visit) -> Content:
+    kind = visit.query("kind") if visit.query("kind") in KINDS else KINDS[0]
+    asked = visit.query("q").strip()
+    line = _display(kind, asked)
+    async with visit.connection() as connection:
+        [reply] = await connection.mqsc(line)
+    rows = sorted(reply.attributes, key=lambda each: str(next(iter(each.values()))).startswith("SYSTEM."))
+    start = _start(visit, rows)
+    page = rows[start : start + PAGE_ROWS]
+    refused = None if reply.ok or "not found" in reply.text else h.p(".notice.warn")[shown(reply.text.strip(), 600)]
+    body = [
+        _tabs(visit, kind),
+        h.form(".filter", method="get", action=visit.url("objects"))[
+            h.input(type="hidden", name="kind", value=kind),
+            text_input("q", "Name, as ORDERS.*", value=asked),
+            h.button(".act", type="submit")["Show"],
+            h.a(".button", href=visit.url("commands", line=f"DEFINE {kind}('NAME') "))["Define another"]
+            if kind not in (*WITHOUT_PAGE, "QMGR")
+            else None,
+            h.a(".button", href=visit.url("objects", "access"))["Who may do what"],
+        ],
+        refused,
+        h.section[
+            h.h2[_WORDS[kind]],
+            h.p[h.code(".line")[line]],
+            _table(visit, kind, page) if page else empty("There is none that you may display."),
+            _pager(visit, kind, rows, start),
+        ],
+    ]
+    return Content("Objects", body)
+
+
+def _display(kind: str, asked: str) -> str:
+    """The command that lists objects of a kind."""
+    pattern = asked if asked.endswith("*") else f"{asked}*"
+    chosen = " ".join(_SHOWN.get(kind, ("ALL",)))
+    match kind:
+        case "QMGR":
+            return "DISPLAY QMGR DESCR DEADQ MAXUMSGS"
+        case "AUTHREC":
+            return f"DISPLAY AUTHREC PROFILE({text(asked)})" if asked else "DISPLAY AUTHREC"
+        case _:
+            return f"DISPLAY {kind}({text(pattern)}) {chosen}"
+
+
+def _tabs(visit: Visit, kind: str) -> Element:
+    return h.nav(".tabs", aria_label="Kinds of objects")[
+        (
+            h.a(href=visit.url("objects", kind=each), aria_current="page" if each == kind else None)[_WORDS[each]]
+            for each in KINDS
+        )
+    ]
+
+
+def _table(visit: Visit, kind: str, page: Sequence[Mapping[str, Any]]) -> Element:
+    keywords = list(dict.fromkeys(keyword for each in page for keyword in each))[:10]
+    if kind in _SHOWN:
+        keywords = [keywords[0], *(each for each in _SHOWN[kind] if each in keywords)]
+    columns = [
+        PageColumn(
+            each,
+            figures=isinstance(page[0].get(each), int) and not isinstance(page[0][each], bool),
+            wide=place >= _WIDE,
+        )
+        for place, each in enumerate(keywords)
+    ]
+    return table(_WORDS[kind], columns, h.tbody[(_row(visit, kind, columns, each) for each in page)])
+
+
+def _row(visit: Visit, kind: str, columns: Sequence[PageColumn], attributes: Mapping[str, Any]) -> Element:
+    name = str(next(iter(attributes.values())))
+    first: Node = shown(name)
+    if kind not in WITHOUT_PAGE:
+        first = h.a(href=visit.url("objects", kind, name))[shown(name)]
+    others = [value_of(attributes.get(each.head, "")) for each in columns[1:]]
+    return h.tr({"data-key": name})[cells(columns, [first, *others])]
+
+
+def value_of(value: Any) -> Node:
+    """The value of an attribute as people read it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    words = str(value)
+    return shown(words) if words.strip() else h.span(".none")["–"]
+
+
+def _start(visit: Visit, rows: Sequence[Mapping[str, Any]]) -> int:
+    behind = visit.query("after")
+    if not behind:
+        return 0
+    return next((number for number, each in enumerate(rows, 1) if str(next(iter(each.values()))) == behind), 0)
+
+
+def _pager(visit: Visit, kind: str, rows: Sequence[Mapping[str, Any]], start: int) -> Node:
+    end = min(start + PAGE_ROWS, len(rows))
+    if not start and end == len(rows):
+        return None
+    query = {"kind": kind, "q": visit.query("q")}
+    last = str(next(iter(rows[end - 1].values())))
+    return h.nav(".pager", aria_label="More")[
+        h.span[f"{start + 1:,} to {end:,} of {len(rows):,}"],
+        h.a(href=visit.url("objects", **query))["From the first"] if start else None,
+        h.a(href=visit.url("objects", **query, after=last))["Next"] if end < len(rows) else None,
+    ]
+
+
+OBJECTS = ConsolePage(path="/objects", name="Objects", content=_content)
