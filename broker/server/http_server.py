@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from broker.clock import Clock
     from broker.config import Config, HttpConfig
+    from broker.http.rest.calls import RestPart
     from broker.http.served_manager import ServedManager
     from broker.server.security.acceptor import LineLog
     from broker.server.security.certificates import Certificates
@@ -116,7 +117,8 @@ class HttpServer:
         self._hung_up: anyio.Event | None = None  # while it listens
         self._reserve = MemoryReserve(config.limits.server_bytes)
         self._messaging = MessagingPart(clock, start_soon, self._room)
-        self._rest = RestApplication(self.entrance, {"messaging": self._messaging, "admin": AdministrationPart(served)})
+        parts: dict[str, RestPart] = {"messaging": self._messaging, "admin": AdministrationPart(served)}
+        self._rest = RestApplication(self.entrance, parts)
 
     async def __aenter__(self) -> Self:
         check_http(self._config)

@@ -24,7 +24,7 @@ EXAMPLES = 40
 NAMES = {"qmgr": "QM1", "queue": "Q"}
 """Names that are there, in the place of most that are made up."""
 
-MINE = r"^/(ibmmq/rest/(\{version\}|v1)/(login|admin|messaging)|jobs|livez|readyz|metrics)"
+MINE = r"^/(ibmmq/rest|jobs|livez|readyz|metrics)"
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +88,8 @@ def test_no_answer_is_one_that_the_text_does_not_list(port: int, user: str, capl
             for name, value in NAMES.items():
                 if name in case.path_parameters and len(case.path_parameters[name]) % 4:
                     case.path_parameters[name] = value
-            if str((case.query or {}).get("wait", "")).isdecimal():
-                case.query["wait"] = int(case.query["wait"]) % 20  # nobody puts meanwhile
+            if "wait" in (case.query or {}):
+                case.query["wait"] = min(case.query["wait"], 10)  # nobody puts anything meanwhile
             response = case.call(auth=(user, "secret"))
             seen[response.status_code] = seen.get(response.status_code, 0) + 1
             case.validate_response(response, checks=checks)
