@@ -15,6 +15,7 @@ How rules are cited in comments, in docstrings and in what a test says when it f
 | queue-sharing 9.4, queue-sharing rule 10.2.2, queue-sharing trap 4, Q3.1 (a case) | `docs/rules/queue-sharing.md` |
 | security 5.2, security rule 5.2, X5.2 (a case) | `docs/rules/security.md` |
 | O3.1 (a case) | `docs/rules/operations.md` |
+| N2.1 (a case) | `docs/rules/console.md` |
 | L8 (how commands are written; also at the beginning of a test's id) | `docs/reference/commands.md` |
 
 The name of a test begins with what it tells, dots and hyphens as underscores: `test_t6_1_`, `test_s3_trap_b_`,

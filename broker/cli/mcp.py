@@ -16,12 +16,12 @@ from broker.cli.conversation import run, with_url
 from broker.cli.messages.dead_letters import reported
 from broker.cli.messages.printing import data_field, descriptor_fields
 from broker.cli.program import CannotRunError
-from broker.cli.top.tables import named_like
 from broker.client import connect
 from broker.commands.language.numbers import verb_of
 from broker.commands.language.script import commands_of
 from broker.dead_letters import DeadLetterQueue, Wanted, dead_letter_queues
 from broker.mqi import MQGMO, MQMO, MQOO, MQRC, GetMessageOptions, MQError
+from broker.presentation.rates import named_like
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -14,6 +14,8 @@ Written over the interface alone: what is done here any program can do, embedded
 """
 
 from broker.dead_letters.letter import DeadLetter as DeadLetter
+from broker.dead_letters.letter import read_letter as read_letter
+from broker.dead_letters.letter import stamped as stamped
 from broker.dead_letters.outcome import Outcome as Outcome
 from broker.dead_letters.queue import AUDIT_QUEUE as AUDIT_QUEUE
 from broker.dead_letters.queue import DeadLetterQueue as DeadLetterQueue

@@ -15,7 +15,8 @@ import anyio
 
 from broker.config import http_lines, tls_lines
 from broker.config.kinds import host_and_port
-from broker.http.application import Application, Mounted
+from broker.http.application import CONSOLE, Application, Mounted
+from broker.http.console.console import Console
 from broker.http.entrance import Entrance
 from broker.http.entrance.hosts import RequestOrigins
 from broker.http.jobs import JOBS, JobsApplication
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     from broker.server.security.lines import LineSecurity
 
 logger = logging.getLogger(__name__)
+
+CONSOLE_BODY_BYTES: Final = 1024 * 1024
+"""The longest form of the console: a letter that is changed and put back is one."""
 
 CLOSE_SECONDS: Final = 2.0
 """How long a line that has asked something is waited for at the end."""
@@ -99,6 +103,7 @@ class HttpServer:
         self._probes = Probes(served)
         self.entrance = Entrance(served, clock, config.http.connections_per_user)
         self._scrapes = Scrapes(served, clock, config.http.queues_max)
+        self._console = Console(served, self.entrance, clock, start_soon)
         self._served = served
         self._config = config
         self._clock = clock
@@ -133,6 +138,7 @@ class HttpServer:
         hung_up, self._hung_up = self._hung_up, None
         if hung_up is not None:
             self._accepting.cancel()
+            self._console.end()
             with anyio.CancelScope(shield=True):
                 await hung_up.wait()
                 for address in self._addresses:
@@ -233,7 +239,11 @@ class HttpServer:
     def _parts(self, http: HttpConfig) -> list[Mounted]:
         """Return the parts that are mounted beside probes and figures."""
         jobs = JobsApplication(self.entrance)
-        return [Mounted(PATH, self._rest, self._rest.body_bytes), Mounted(JOBS, jobs)]
+        return [
+            Mounted(CONSOLE, self._console, CONSOLE_BODY_BYTES),
+            Mounted(PATH, self._rest, self._rest.body_bytes),
+            Mounted(JOBS, jobs),
+        ]
 
     async def _accept(self, undo: ExitStack, hung_up: anyio.Event) -> None:
         try:

@@ -31,7 +31,7 @@ EXAMPLES: Final = "test_rule_numbers.py"
 PAGES: Final = (
     "rules/semantics.md", "rules/triggers.md", "reference/commands.md", "explanation/durability.md", "rules/log.md",
     "rules/claims.md", "rules/handlers.md", "rules/queue-sharing.md", "rules/security.md",
-    "rules/operations.md", "rules/transactions.md",
+    "rules/operations.md", "rules/transactions.md", "rules/console.md",
 )  # fmt: skip
 """The pages that have numbers."""
 
@@ -131,11 +131,11 @@ _NOWHERE: Final = re.compile(
     r"\b(?:rules?|sections?) [A-Z]?\d[\d.]*",
     re.IGNORECASE,
 )
-_LETTERED: Final = re.compile(r"\b(?:[DHOQTX]\d+\.\d+|[BKLS]\d{1,2}|[RS]-\d{1,2})\b")
+_LETTERED: Final = re.compile(r"\b(?:[DHNOQTX]\d+\.\d+|[BKLS]\d{1,2}|[RS]-\d{1,2})\b")
 _OF_TRIGGERS: Final = re.compile(r"\b[CE]\d{1,2}\b")
 _LABEL: Final = re.compile(r"L\d{1,2}\b")
 _IN_NAME: Final = re.compile(
-    r"(?:and_)?(?:(?P<kind>[dhostx])(?P<section>\d+)_(?P<case>\d+)|trap_(?P<sharing_trap>\d+)|(?P<letter>[a-z])(?P<dash>_?)(?P<number>\d+)"
+    r"(?:and_)?(?:(?P<kind>[dhnostx])(?P<section>\d+)_(?P<case>\d+)|trap_(?P<sharing_trap>\d+)|(?P<letter>[a-z])(?P<dash>_?)(?P<number>\d+)"
     r"|rule_(?P<rule>\d+)|log_case_(?P<log_case>\d+)|table_(?P<table>\d+(?:_\d+)?))"
     r"(?P<part>_segmented_variant|_(?:trap|variant)(?:_[a-z](?=_))?)?_"
 )
@@ -162,8 +162,8 @@ def cited_in_page(text: str) -> list[str]:
 
 
 def cited_by_letter(text: str, *, triggers: bool) -> list[str]:
-    """The numbers that a comment or a docstring cites by a letter: T6.1, D7.1, H2.3, O3.1, Q3.1, X5.1, S3, B9, K7, L8,
-    R-6, S-12; C4 and E3 where it is about triggers.
+    """The numbers that a comment or a docstring cites by a letter: T6.1, D7.1, H2.3, N2.1, O3.1, Q3.1, X5.1, S3, B9,
+    K7, L8, R-6, S-12; C4 and E3 where it is about triggers.
     """
     text = _IN_WORDS.sub("", text)  # invariant L3 is not L3
     return _LETTERED.findall(text) + (_OF_TRIGGERS.findall(text) if triggers else [])
@@ -333,6 +333,7 @@ def page() -> str:
     parts += ["## Security: rules\n", _files(those(r"security [\d.]+"), found)]
     parts += ["## Cases of security\n", _tests(those(r"X\d+\.\d+"), found)]
     parts += ["## Cases of operations\n", _tests(those(r"O\d+\.\d+"), found)]
+    parts += ["## Cases of the console\n", _tests(those(r"N\d+\.\d+"), found)]
     return "\n".join(parts)
 
 

@@ -48,10 +48,11 @@ a full disk, leaves the rest of the messages on the queue.
 Keywords after the name, or `ALL`, ask for more. `WHERE(keyword operator value)` takes one condition: LT, GT, EQ, NE,
 LE, GE for numbers and texts, EQ and NE for words and flags, LK and NL for texts with a trailing asterisk.
 
-`DISPLAY QSTATUS(name) TYPE(CLAIM)` shows each consumer of each queue, `TYPE(HANDLER)` each handler of each queue and
-what has become of the messages that it was handed, `DISPLAY THREAD(name) TYPE(INDOUBT)` each prepared unit; the
-figures are below. All are shown unless some are named. `RESOLVE CONSUMER(name) ACTION(BACKOUT)` gives the claims of a
-consumer back to their queues, in place of a program that is gone for good, and ends the lineage of its checkpoint.
+`DISPLAY QSTATUS(name) TYPE(HANDLE)` shows each program that has a queue open, `TYPE(CLAIM)` each consumer of each
+queue, `TYPE(HANDLER)` each handler of each queue and what has become of the messages that it was handed, `DISPLAY
+THREAD(name) TYPE(INDOUBT)` each prepared unit; the figures are below. All are shown unless some are named. `RESOLVE
+CONSUMER(name) ACTION(BACKOUT)` gives the claims of a consumer back to their queues, in place of a program that is gone
+for good, and ends the lineage of its checkpoint.
 Where some are pinned it is refused, because they may be in an output already: `PINNED(YES)` insists, and
 `ACTION(COMMIT)` removes those and gives back the others. See to it first that the program is dead: what it has read
 it can still write. `RESOLVE INDOUBT(name) ACTION(BACKOUT)` discards a prepared unit, whose batch then runs again;

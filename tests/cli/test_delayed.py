@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import broker
-from broker.cli.terminal.moment import instant_in_words
 from broker.core.calls.puts import delaying
 from broker.mqi import delivery_fields
+from broker.presentation.moments import instant_in_words
 from tests.cli.conftest import running
 
 if TYPE_CHECKING:

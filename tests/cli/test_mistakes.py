@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.cli.terminal.escaping import escaped
 from broker.cli.terminal.terminal import show_traceback
+from broker.presentation.escaping import escaped
 from tests.cli.conftest import ROOT, command, environment
 
 if TYPE_CHECKING:

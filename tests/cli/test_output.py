@@ -8,7 +8,6 @@ from typing import Any, Literal
 import pytest
 
 from broker.cli.administration.status import about_queue, in_words
-from broker.cli.messages.headers import HEADERS_MAX, headers
 from broker.cli.messages.hexadecimal import in_full
 from broker.cli.messages.printing import as_json, as_line
 from broker.cli.terminal.terminal import say, warn, write
@@ -17,6 +16,7 @@ from broker.mqi import MQENC, MessageDescriptor
 from broker.mqi.layouts.layouts import MQDLH, MQTM, MQXQH
 from broker.mqi.layouts.packing import pack_md
 from broker.mqi.layouts.rfh2 import MQRFH2
+from broker.presentation.headers import HEADERS_MAX, headers
 from tests.cli.controls import CONTROLS
 
 

@@ -56,7 +56,7 @@ def rooms(modules: set[str]) -> set[str]:
 def test_what_only_tells_loads_no_command(word: str, tmp_path: Path) -> None:
     modules = loaded_by(word, folder=tmp_path)
     assert len(modules) <= MODULES_MAX
-    assert rooms(modules) == {"broker.__main__", "broker.cli"}
+    assert rooms(modules) == {"broker.__main__", "broker.cli", "broker.presentation"}
 
 
 @pytest.mark.parametrize("words", [("put", "STARTING.Q", "text"), ("status",), ("get", "STARTING.Q")])
@@ -68,7 +68,8 @@ def test_a_client_loads_nothing_of_the_queue_manager(
     found = rooms(loaded_by(*words, "--url", daemon.url, folder=tmp_path))
     assert found - {"broker.dead_letters"} == {  # which the status tells from other queues
         "asyncio", "broker.__main__", "broker.cli", "broker.client", "broker.clock", "broker.deprecated",
-        "broker.interface", "broker.mqi", "broker.refusals", "broker.secret_files", "broker.unclosed", "broker.wire",
+        "broker.interface", "broker.mqi", "broker.presentation", "broker.refusals", "broker.secret_files",
+        "broker.unclosed", "broker.wire",
     }  # fmt: skip
 
 

@@ -11,10 +11,11 @@ from textual.widgets import DataTable, Static
 
 from broker import QueueManager
 from broker.cli.top.command import lines
-from broker.cli.top.rates import Observation, Rates
 from broker.cli.top.screen import Explained, Top
-from broker.cli.top.tables import age, handler_rows, queue_rows, unit_rows
+from broker.cli.top.tables import handler_rows, queue_rows, unit_rows
 from broker.mqi import MQOO, MQPMO
+from broker.presentation.ages import age
+from broker.presentation.rates import Observation, Rates
 from broker.testing import VirtualClock
 
 if TYPE_CHECKING:

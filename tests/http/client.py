@@ -67,6 +67,10 @@ class Dialled:
         """Read up to the end of a head."""
         return await self._reader.readuntil(b"\r\n\r\n")
 
+    async def line(self) -> bytes:
+        """Read up to the end of a line of text."""
+        return await self._reader.readuntil(b"\r\n")
+
     async def exactly(self, length: int) -> bytes:
         return await self._reader.readexactly(length)
 

@@ -130,9 +130,11 @@ async def test_the_address_of_the_probes_answers_them_and_figures_and_nothing_el
 
 
 async def test_an_unknown_path_is_answered_with_those_that_there_are(port: int) -> None:
-    for path in ("/", "/healthz", "/livez/", "/metrics/x", "/%2e%2e/etc/passwd"):
+    for path in ("/healthz", "/livez/", "/metrics/x", "/%2e%2e/etc/passwd"):
         answer = await ask(port, path)
         assert (answer.status, answer.text) == (
             404, "there is nothing at this path; there are /livez, /readyz, /startupz, /metrics, /openapi.json, "
-            "/ibmmq/rest/..., /jobs/...\n"
+            "/console/..., /ibmmq/rest/..., /jobs/...\n"
         )  # fmt: skip
+    answer = await ask(port, "/")
+    assert (answer.status, answer.headers["location"]) == (307, "/console/")

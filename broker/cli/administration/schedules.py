@@ -12,8 +12,8 @@ from broker.cli.administration.status import table
 from broker.cli.conversation import converse, with_url
 from broker.cli.messages.pause import switched
 from broker.cli.program import SomeFailedError
-from broker.cli.terminal.moment import instant_in_words
 from broker.cli.terminal.terminal import say
+from broker.presentation.moments import instant_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

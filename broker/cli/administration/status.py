@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from broker.cli.conversation import converse, with_url
-from broker.cli.terminal.moment import in_utc
 from broker.cli.terminal.screen import repeat
 from broker.cli.terminal.terminal import say
 from broker.dead_letters import dead_letter_queues
 from broker.mqi import MQRC, MQError
+from broker.presentation.moments import in_utc
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ _INSTANTS: Final = frozenset({"next_release", "last_error_at"})
 _NEW_NAMES: Final = {"waiting": "delayed"}
 """The figures that programs read under an old name too, until 0.2."""
 
-_COUNTS: Final = ("puts", "gets")
+_COUNTS: Final = ("refused_puts", "puts", "gets")
 """The figures of a queue that only grow: its section has them, tables do not."""
 
 _IN_JSON_ONLY: Final = ("queues",)

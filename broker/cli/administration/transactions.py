@@ -13,11 +13,11 @@ from broker.cli.administration.status import table
 from broker.cli.conversation import connected, run, with_url
 from broker.cli.program import CannotRunError, SomeFailedError
 from broker.cli.program_database import VARIABLE, address_of, is_postgresql, source_of_address
-from broker.cli.terminal.moment import in_utc
 from broker.cli.terminal.terminal import say, warn
 from broker.databases.database import Database
 from broker.databases.errors import DatabaseAwayError, DatabaseUnusableError, ProgramDatabaseError
 from broker.databases.markers import ID_OUTCOME, ID_UNIT, Markers, TableName
+from broker.presentation.moments import in_utc
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

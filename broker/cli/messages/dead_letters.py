@@ -11,9 +11,10 @@ from broker.cli.conversation import converse, with_url
 from broker.cli.messages.printing import data_field, printable
 from broker.cli.program import DONE, SOME_FAILED
 from broker.cli.terminal.identifier import identifiers
-from broker.cli.terminal.moment import instant_in_words, moment
+from broker.cli.terminal.moment import moment
 from broker.cli.terminal.terminal import say, warn
 from broker.dead_letters import DeadLetterQueue, Wanted, dead_letter_queues
+from broker.presentation.moments import instant_in_words
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

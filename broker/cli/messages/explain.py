@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from broker.cli.conversation import converse, with_url
-from broker.cli.terminal.escaping import escaped
 from broker.cli.terminal.identifier import identifier
 from broker.cli.terminal.terminal import say
+from broker.presentation.escaping import escaped
 
 if TYPE_CHECKING:
     from broker import Connection

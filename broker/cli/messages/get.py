@@ -15,10 +15,10 @@ from broker.cli.conversation import converse, with_url
 from broker.cli.messages.hexadecimal import in_full
 from broker.cli.messages.printing import as_json, as_line
 from broker.cli.program import DONE
-from broker.cli.terminal.escaping import escaped
 from broker.cli.terminal.seconds import SecondsType
 from broker.cli.terminal.terminal import warn
 from broker.mqi import MQGMO, MQGS, MQMO, MQOO, MQRC, MQSS, GetMessageOptions, MQError
+from broker.presentation.escaping import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.cli.messages.headers import headers
 from broker.mqi.structures import DESCRIPTOR_FIELDS
+from broker.presentation.dump import dump
+from broker.presentation.headers import headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from broker import Message
 
-_ROW: Final = 16
 _WIDTH: Final = 18
 
 
@@ -26,7 +26,7 @@ def in_full(message: Message, number: int) -> Iterator[str]:
         yield from _structure(header.name, header.fields)
     yield "****   Message      ****"
     yield f" length - {len(message.data)} of {message.length} bytes"
-    yield from _dump(message.data)
+    yield from dump(message.data)
 
 
 def _structure(title: str, fields: Mapping[str, Any]) -> Iterator[str]:
@@ -50,12 +50,3 @@ def _shown(value: object) -> str:
             return str(int(value))
         case _:
             return str(value)
-
-
-def _dump(data: bytes) -> Iterator[str]:
-    """16 bytes a line: where it begins, the bytes in pairs, and what of them is ASCII."""
-    for at in range(0, len(data), _ROW):
-        row = data[at : at + _ROW]
-        digits = " ".join(row[pair : pair + 2].hex().upper() for pair in range(0, len(row), 2))
-        characters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
-        yield f"{at:08X}:  {digits:<39} '{characters:<16}'"

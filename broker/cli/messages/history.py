@@ -10,10 +10,11 @@ import click
 from broker.cli.conversation import converse, with_url
 from broker.cli.program import DONE, SOME_FAILED
 from broker.cli.terminal.identifier import identifiers
-from broker.cli.terminal.moment import instant_in_words, moment
+from broker.cli.terminal.moment import moment
 from broker.cli.terminal.terminal import say, warn
 from broker.mqi import MQGMO, MQMO, MQOO, MQRC, GetMessageOptions, MessageDescriptor, MQError
 from broker.mqi.history import OUTCOMES, HistoryRecord, history_q_name, read_record
+from broker.presentation.moments import instant_in_words
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

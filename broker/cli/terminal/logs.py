@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.cli.terminal.escaping import escaped, quoted
 from broker.cli.terminal.log_fields import fields_of
 from broker.cli.terminal.log_floods import FloodGate
 from broker.mqi.exception_text import TRACEBACK_BYTES, head, tail, traceback_of
+from broker.presentation.escaping import escaped, quoted
 
 if TYPE_CHECKING:
     from broker.cli.terminal.recent_log import RecentLog

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from broker.cli.terminal.escaping import escaped
+from broker.presentation.escaping import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

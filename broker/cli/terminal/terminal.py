@@ -9,7 +9,7 @@ import sys
 from traceback import format_exception
 from typing import TYPE_CHECKING, Final
 
-from broker.cli.terminal.escaping import escaped
+from broker.presentation.escaping import escaped
 
 if TYPE_CHECKING:
     from types import TracebackType

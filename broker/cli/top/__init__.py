@@ -1,7 +1,6 @@
 """`evermq top`: the queue manager at work, on a screen of 80 by 24 characters or more.
 
 command   the command; one frame of it as text
-rates     what happened between two looks at the status, a second
 tables    the rows of queues, handlers and units of work
 screen    the program on the terminal, by Textual (extra `top`)
 """

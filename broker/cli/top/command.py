@@ -14,8 +14,8 @@ from broker.cli.administration.status import table
 from broker.cli.conversation import converse, with_url
 from broker.cli.program import CannotRunError
 from broker.cli.terminal.terminal import say
-from broker.cli.top.rates import UPDATE_SECONDS, Observation, Rates
 from broker.cli.top.tables import HANDLERS, ORDERS, QUEUES, UNITS, handler_rows, queue_rows, title, unit_rows
+from broker.presentation.rates import UPDATE_SECONDS, Observation, Rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

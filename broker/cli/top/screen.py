@@ -12,10 +12,10 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static
 
-from broker.cli.terminal.escaping import escaped
-from broker.cli.top.rates import UPDATE_SECONDS, Observation, Rates
 from broker.cli.top.tables import HANDLERS, ORDERS, QUEUES, UNITS, handler_rows, queue_rows, title, unit_rows
 from broker.mqi import MQError
+from broker.presentation.escaping import escaped
+from broker.presentation.rates import UPDATE_SECONDS, Observation, Rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
+
+from broker.presentation.ages import age
+from broker.presentation.rates import named_like
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from broker.cli.top.rates import Rates
+    from broker.presentation.rates import Rates
 
 ORDERS: Final = ("age", "rate", "depth")
 """The orders of queues: by the age of the oldest message, by how much comes and goes, by depth; the most first."""
@@ -17,18 +19,16 @@ QUEUES: Final = ("queue", "oldest", "depth", "in/s", "out/s", "change/s", "gette
 HANDLERS: Final = ("handler", "running", "done/s", "failed/s", "failed", "dead")
 UNITS: Final = ("unit of work of", "user", "age", "puts", "gets", "state")
 
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
-
 
 def queue_rows(rates: Rates, order: str = "age", pattern: str = "") -> list[list[str]]:
     """Return the rows of the queues whose names have `pattern` in them, or match it where it has a `*`."""
     queues = [each for each in rates.now.figures["queues"] if named_like(each["name"], pattern)]
 
     def place(queue: Mapping[str, Any]) -> tuple[float, float, str]:
-        first = {"age": queue["oldest_age"], "rate": _flow(rates, queue), "depth": queue["depth"]}[order]
+        first = {"age": queue["oldest_age"], "rate": rates.flow(queue), "depth": queue["depth"]}[order]
         return -first, -queue["depth"], queue["name"]
 
-    shown = [each for each in queues if not each["name"].startswith("SYSTEM.") or each["depth"] or _flow(rates, each)]
+    shown = [each for each in queues if not each["name"].startswith("SYSTEM.") or each["depth"] or rates.flow(each)]
     return [_queue(rates, queue) for queue in sorted(shown, key=place)]
 
 
@@ -69,18 +69,6 @@ def title(rates: Rates, at: str) -> str:
     return f"{figures['name']}: {state}{parts}  {at}"
 
 
-def age(seconds: float) -> str:
-    """Return a time in few characters: `12.3 s`, `5 m 02 s`, `3 h 07 m`, `4 d 11 h`; "" for none."""
-    if seconds < _MINUTE:
-        return f"{seconds:.1f} s" if seconds else ""
-    whole = int(seconds)
-    if whole < _HOUR:
-        return f"{whole // _MINUTE} m {whole % _MINUTE:02} s"
-    if whole < _DAY:
-        return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02} m"
-    return f"{whole // _DAY:,} d {whole % _DAY // _HOUR:02} h"
-
-
 def _many(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
@@ -98,18 +86,5 @@ def _queue(rates: Rates, queue: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _flow(rates: Rates, queue: Mapping[str, Any]) -> float:
-    """Return the messages that come and go in a second; the change of the depth where they are not counted."""
-    if "puts" in queue:
-        return rates.of_queue(queue, "puts") + rates.of_queue(queue, "gets")
-    return abs(rates.of_queue(queue, "depth"))
-
-
 def _rate(a_second: float, sign: str = "-") -> str:
     return "" if not a_second else format(a_second, f"{sign},.1f" if abs(a_second) < 100 else f"{sign},.0f")
-
-
-def named_like(name: str, pattern: str) -> bool:
-    """True if a name is like ORDERS.*, or has this text where there is no * in it; in upper case or lower."""
-    pattern = pattern.upper()
-    return fnmatchcase(name.upper(), pattern) if "*" in pattern else pattern in name.upper()

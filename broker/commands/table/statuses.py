@@ -1,5 +1,5 @@
-"""The statuses that DISPLAY shows of things that no command defines: claims by consumers, handlers, and prepared
-units.
+"""The statuses that DISPLAY shows of things that no command defines: claims by consumers, handlers, handles, and
+prepared units.
 
 A status is named by the noun of DISPLAY and a TYPE. Its figures stand in the order in which they are printed; the
 first is the name that a command asks for.
@@ -83,6 +83,20 @@ STATUSES: Final[dict[tuple[str, str], StatusKind]] = {
         StatusFigure("WAITING", _ANY, "the old name of DELAYED, until 0.2"),
         StatusFigure("LASTERROR", Text(1024), "the last exception, with its text"),
     ),
+    ("QSTATUS", "HANDLE"): _status(
+        "AMQ8450I",
+        "Display queue status details.",
+        StatusFigure("QUEUE", Name(), "a queue that a program has open"),
+        StatusFigure("TYPE", Text(8), "HANDLE"),
+        StatusFigure("APPLTAG", Text(28), "the program"),
+        StatusFigure("CHANNEL", Text(20), "the channel that it came by; blank in the process of the queue manager"),
+        StatusFigure("USERID", Text(12), "the user that it is"),
+        StatusFigure("INPUT", Text(8), "SHARED or EXCL where it may get messages, else NO"),
+        StatusFigure("BROWSE", Text(3), "YES where it may browse them, else NO"),
+        StatusFigure("INQUIRE", Text(3), "YES where it may inquire attributes, else NO"),
+        StatusFigure("OUTPUT", Text(3), "YES where it may put messages, else NO"),
+        StatusFigure("SET", Text(3), "YES where it may set attributes, else NO"),
+    ),
     ("CFSTATUS", "SUMMARY"): _status(
         "EMQ0011I",
         "Display CFSTATUS details.",
@@ -157,7 +171,7 @@ STATUSES: Final[dict[tuple[str, str], StatusKind]] = {
 
 NOT_SUPPORTED: Final = {
     "CFSTATUS": ("CONNECT", "BACKUP", "SMDS"),
-    "QSTATUS": ("QUEUE", "HANDLE"),
+    "QSTATUS": ("QUEUE",),
     "THREAD": ("ACTIVE", "REGIONS", "*"),
 }
 """The TYPEs of these nouns in IBM MQ that are not supported."""

@@ -111,6 +111,7 @@ class Figures:
                         "damaged": len(queue.shelf.damaged),
                         "trigger_pending": queue.pending_starts,
                         "trigger_running": triggers.leases.running(queue),
+                        "refused_puts": sum((queue.counts.refused or {}).values()),
                         "puts": queue.counts.puts,
                         "gets": queue.counts.gets,
                         "oldest_age": oldest_age(queue, self._clock.time()) or 0.0,

@@ -9,6 +9,7 @@ from broker.commands.table.attributes import altered, by_selector, validate, val
 from broker.core.explain.holders import held_by
 from broker.core.names.definitions import GROUP, OWN, SHARED, Define, Definition
 from broker.core.queues.handles import deleted
+from broker.engine.admin.handles import handle_status
 from broker.engine.claims.holdings import claim_status, handler_status, structure_status, thread_status
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -35,6 +36,7 @@ _SET_ERRORS = {
 _STATUSES = {
     ("CFSTATUS", "SUMMARY"): structure_status,
     ("QSTATUS", "CLAIM"): claim_status,
+    ("QSTATUS", "HANDLE"): handle_status,
     ("QSTATUS", "HANDLER"): handler_status,
     ("THREAD", "INDOUBT"): thread_status,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -36,7 +37,19 @@ class Rates:
         """Return the change of a figure of a handler."""
         return self._change(self._handlers.get((handler["queue"], handler["handler"])), handler, figure)
 
+    def flow(self, queue: Mapping[str, Any]) -> float:
+        """Return the messages that come and go in a second; the change of the depth where they are not counted."""
+        if "puts" in queue:
+            return self.of_queue(queue, "puts") + self.of_queue(queue, "gets")
+        return abs(self.of_queue(queue, "depth"))
+
     def _change(self, before: Mapping[str, Any] | None, now: Mapping[str, Any], figure: str) -> float:
         if before is None or self._seconds <= 0:
             return 0.0
         return float(now.get(figure, 0) - before.get(figure, 0)) / self._seconds
+
+
+def named_like(name: str, pattern: str) -> bool:
+    """True if a name has `pattern` in it, or matches it where it has a `*`; capitals and small letters are the same."""
+    pattern = pattern.upper()
+    return fnmatchcase(name.upper(), pattern) if "*" in pattern else pattern in name.upper()

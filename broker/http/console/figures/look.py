@@ -1,0 +1,46 @@
+"""One look at the queue manager, as far as one caller may see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from broker.http.console.figures.lately import HappenedEvent
+    from broker.http.console.figures.series import QueueSeries, SeriesByQueue
+    from broker.presentation.rates import Rates
+
+
+class StatusLook(NamedTuple):
+    """The status at one look. `at` is its instant, in seconds since 1970, `number` grows with each.
+
+    `made` is for what pages make of this look: all who may see the same share it.
+
+    `queues`, `handlers` and so on are the lists of `Connection.status()` that the caller may display; `figures` is the
+    rest of it, which is about the whole. `rates` tells what a queue or a handler of it does a second, `oldest` when the
+    oldest message of a queue was put. `failing` are the checks of health that fail, by name.
+    """
+
+    at: float
+    number: int
+    figures: Mapping[str, Any]
+    queues: Sequence[Mapping[str, Any]]
+    handlers: Sequence[Mapping[str, Any]]
+    consumers: Sequence[Mapping[str, Any]]
+    prepared_units: Sequence[Mapping[str, Any]]
+    units_of_work: Sequence[Mapping[str, Any]]
+    rates: Rates
+    oldest: Mapping[str, float]
+    failing: Mapping[str, str]
+    events: Sequence[HappenedEvent]
+    kept: SeriesByQueue
+    made: dict[str, Any]
+
+    def queue(self, q_name: str) -> Mapping[str, Any] | None:
+        """Return the figures of a queue; None where there is none, or the caller may not display it."""
+        return next((each for each in self.queues if each["name"] == q_name), None)
+
+    def series(self, q_name: str) -> QueueSeries | None:
+        """Return the last minutes of a queue, if they are kept."""
+        return self.kept.of(q_name)
