@@ -40,10 +40,12 @@ class DeadLetterQueue:
     """`async with DeadLetterQueue(connection, "ORDERS.DEAD") as letters:`
 
     The connection is not used for anything else meanwhile: each letter, or group of letters, moves in a unit of work of
-    its own. To enter it raises what MQOPEN does, among others UNKNOWN_OBJECT_NAME (2085).
+    its own. `by` is who does it, for the record; the user of the process, if it is empty. To enter it raises what
+    MQOPEN does, among others UNKNOWN_OBJECT_NAME (2085).
     """
 
-    def __init__(self, connection: Connection, q_name: str) -> None:
+    def __init__(self, connection: Connection, q_name: str, by: str = "") -> None:
+        self._by = by or process_user()
         self._connection = connection
         self._q_name = q_name
         self._opened: dict[str, Queue] = {}
@@ -172,7 +174,7 @@ class DeadLetterQueue:
         reported = {
             "event": "dead-letter-purged" if target is None else "dead-letter-retried",
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "by": process_user(),
+            "by": self._by,
             "msg_id": letter.msg_id.hex(),
             "from": self._queue.resolved_q_name,
             "to": None if target is None else target.name,

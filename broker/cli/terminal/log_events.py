@@ -18,6 +18,7 @@ _DAEMON: Final = {
     "certificate_reloaded": "New connections are given the new certificate.",
     "configuration_not_reloaded": "The configuration was not reloaded, and nothing has changed.",
     "configuration_reloaded": "The configuration was read again: so many keys have changed, so many wait for a start.",
+    "console_used": "Somebody has pressed a button of the console: who, on which page, and what came of it.",
     "end_given_up": "Handlers and services did not end in time: the process ends without them.",
     "ended_by_error": "A queue manager or a connection has ended by an internal error.",
     "ends_at_once": "A second signal, or a failed store, ends the process at once.",

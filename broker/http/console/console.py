@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from broker.http.console.admission import ConsoleAdmission, ConsoleCaller
     from broker.http.console.page import ConsolePage, Parts
     from broker.http.served_manager import ServedManager
+
+logger = logging.getLogger(__name__)
 
 STREAMS_MAX: Final = 128
 """So many pages are kept up at once; others are read as they are."""
@@ -175,6 +178,11 @@ class Console:
             notice = await act(visit, form)
         except MQError as error:
             notice = Notice(str(error), good=False)
+        outcome = "done" if notice.good else "refused"
+        logger.info(
+            "console used user=%s page=%s action=%s outcome=%s: %s", visit.caller.user, visit.request.scope["path"],
+            form["action"], outcome, notice.text,
+        )  # fmt: skip
         said = self.site.leave_notice(visit.caller.user, notice)
         back = f"{self.site.base}{notice.back}" if notice.back else visit.here
         return see_other(f"{back}{'&' if '?' in back else '?'}said={said}")

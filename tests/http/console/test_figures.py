@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from broker.http.console.page import ConsolePage, Content, Keyed
 from broker.http.console.stream import events
 from broker.http.console.visit import Visit
 from broker.http.served_manager import ManagerInProcess
-from broker.mqi import MQMF, MessageDescriptor
+from broker.mqi import MQMF, MQOO, MessageDescriptor
 from broker.mqi.layouts.layouts import MQDLH
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore, VirtualClock, settle
@@ -196,6 +197,9 @@ async def test_n1_3_a_dead_letter_is_retried_from_its_page(browser: httpx.AsyncC
     assert "Retry on R" in text
     assert await post(browser, path, "retry") == "Put back to R."
     assert "somebody was faster" in await post(browser, path, "retry")
+    async with connection.open("SYSTEM.ADMIN.AUDIT.QUEUE", MQOO.INPUT_SHARED) as audit:
+        record = json.loads((await audit.get()).data)
+    assert (record["event"], record["by"], record["to"]) == ("dead-letter-retried", "alice", "R")
     [found] = await ids(browser, "R")
     assert "an order" in words(await browser.get(f"/console/queues/R/messages/{found}"))
 

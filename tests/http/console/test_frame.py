@@ -117,8 +117,9 @@ async def test_a_form_of_elsewhere_does_nothing(browser: httpx.AsyncClient, conn
 
 
 async def test_n2_1_a_button_shows_the_line_that_it_sends_and_the_notice_tells_what_came_of_it(
-    browser: httpx.AsyncClient, connection: Connection
+    browser: httpx.AsyncClient, connection: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO")
     page = await browser.get("/console/queues/Q")
     assert "ALTER QLOCAL(&#39;Q&#39;) GET(DISABLED)" in page.text
     form = {"form_token": "the word", "action": "get", "value": "DISABLED"}
@@ -126,6 +127,7 @@ async def test_n2_1_a_button_shows_the_line_that_it_sends_and_the_notice_tells_w
     assert done.status_code == 303
     [reply] = await connection.mqsc("DISPLAY QLOCAL(Q) GET")
     assert reply.attributes[0]["GET"] == "DISABLED"
+    assert "console used user=alice page=/queues/Q action=get outcome=done: GET(DISABLED): AMQ8008I" in caplog.text
     told = await browser.get(done.headers["location"])
     assert "GET(DISABLED): AMQ8008I" in words(told)
     assert "Resume gets" in told.text

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 EVENTS_MAX: Final = 100
 SAME_SECONDS: Final = 300.0
-"""What happens again within so many seconds is told once, with its number."""
+"""An event that comes again within so many seconds is told once, with its number."""
 
 _TEXT_MAX: Final = 300
 _STEP: Final = 500

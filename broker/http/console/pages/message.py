@@ -236,7 +236,7 @@ async def _release(visit: Visit, form: FormData) -> Notice:
 async def _retry(visit: Visit, form: FormData) -> Notice:
     name, msg_id = _named(visit)
     wanted = Wanted(msg_ids=frozenset((msg_id,)))
-    async with visit.connection() as connection, DeadLetterQueue(connection, name) as letters:
+    async with visit.connection() as connection, DeadLetterQueue(connection, name, visit.caller.user) as letters:
         outcomes = [each async for each in letters.retry(wanted)]
     if not outcomes:
         return Notice(f"It is not on {name} any more: somebody was faster.", good=False)

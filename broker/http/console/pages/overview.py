@@ -159,9 +159,10 @@ def _event(visit: Visit, event: HappenedEvent) -> Keyed:
 def _health(look: StatusLook, made: OverviewFigures) -> Iterator[Keyed]:
     """The line that answers the question: a verdict, then a figure for each part of the queue manager."""
     problems = list(_problems(look, made))
-    words = "; ".join(problems[:3]) if problems else "All is well"
     kind = "bad" if look.failing else "warn" if problems else "good"
-    yield _tile("verdict", "Verdict", shown(words, 200), f"verdict {kind}")
+    others = h.span(".more", title="; ".join(problems[1:]))[f" and {len(problems) - 1} more"] if problems[1:] else None
+    words = [shown(problems[0] if problems else "All is well", 160), others]
+    yield _tile("verdict", "Verdict", words, f"verdict {kind}")
     figures = look.figures
     yield _tile("messages", "Messages", f"{made.messages:,}")
     yield _tile("in", "In a second", f"{made.puts:,.0f}")
