@@ -6,6 +6,7 @@ entrance/        who calls: credentials, sessions, roles, and the connections of
 
 application      the routes, and the parts that are mounted beside them
 probes           /livez, /readyz, /startupz
+jobs             /jobs: what has become of a message
 metrics          /metrics: one scrape at a time
 exposition       its text in pieces, and as OpenMetrics has it
 process_figures  the figures of the process, by prometheus-client

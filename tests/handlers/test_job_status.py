@@ -9,6 +9,7 @@ import pytest
 
 from broker import JobState, MQError, QueueManager, job_status
 from broker.mqi import MQGMO, MQOO, MQPMO, MQRC
+from broker.mqi.external_units import Decision
 from broker.testing import VirtualClock, settle
 from tests.handlers.apps import Shop
 from triggers import App, Later, Reject
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from broker import JobStatus, PutResult
 
 ABSENT = bytes(range(24))
+UNIT, DATABASE = b"u" * 16, b"d" * 16
 
 
 @pytest.fixture(params=["embedded", "tcp"])
@@ -154,6 +156,20 @@ async def test_units_of_work_of_programs_are_seen_as_well(shop: Shop) -> None:
             await connection.mqsc("ALTER QLOCAL(Q) GET(ENABLED)")
             await queue.get(options=MQGMO.NO_SYNCPOINT)
             assert (await job_status(other, "Q", id)).state is JobState.GONE
+
+
+async def test_what_a_database_decides_is_in_doubt_until_it_is_known(shop: Shop) -> None:
+    connection = shop.connection
+    await connection.mqsc("DEFINE QLOCAL(Q)")
+    id = (await connection.put1("Q", b"A")).md.msg_id
+    async with await connection.connect("WORKER") as worker, worker.open("Q", MQOO.INPUT_SHARED) as queue:
+        await queue.get(options=MQGMO.SYNCPOINT)
+        await worker.prepare(UNIT, DATABASE, "shop")
+        in_doubt = await job_status(connection, "Q", id)
+        assert in_doubt.state is JobState.IN_DOUBT
+        assert in_doubt.since == pytest.approx(shop.clock.time(), abs=1)
+        await worker.decide(DATABASE, [Decision(UNIT, commit=True)])
+    assert (await job_status(connection, "Q", id)).state is JobState.GONE
 
 
 async def test_a_message_that_is_locked_or_whose_queue_is_reached_by_an_alias_waits(shop: Shop) -> None:

@@ -1,5 +1,5 @@
 """A guest: a user who has proved who it is by some credentials. It is one as long as the user stays the same: a new
-password, DISABLE, DELETE and a change of its groups end it.
+password, DISABLE, DELETE and a change of its groups end it (N5.1).
 """
 
 from __future__ import annotations

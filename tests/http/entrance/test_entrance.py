@@ -64,7 +64,7 @@ async def test_a_password_is_hashed_once_and_not_for_each_request(
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_a_change_of_the_user_ends_what_is_remembered_and_its_sessions(door: Door, change: str) -> None:
+async def test_n5_1_a_change_of_the_user_ends_what_is_remembered_and_its_sessions(door: Door, change: str) -> None:
     cookie = await door.log_in("bob")
     assert await status(door, cookie) == await status(door, basic("bob")) == 200
     await door.command(CHANGES[change].format(other=passwords.hash_of("other")))
@@ -77,7 +77,7 @@ async def test_a_change_of_the_user_ends_what_is_remembered_and_its_sessions(doo
     assert (await door.ask(LOGIN, cookie)).status == 401, "the session stays over"
 
 
-async def test_a_user_that_was_disabled_for_a_moment_comes_in_again_by_its_password(door: Door) -> None:
+async def test_n5_1_a_user_that_was_disabled_for_a_moment_comes_in_again_by_its_password(door: Door) -> None:
     assert await status(door, basic("bob")) == 200
     await door.command("ALTER USER('bob') STATUS(DISABLED)\nALTER USER('bob') STATUS(ENABLED)")
     assert await status(door, basic("bob")) == 200

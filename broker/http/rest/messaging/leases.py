@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from broker import Clock
     from broker.clock import Timer
-    from broker.http.rest.messaging.messaging_call import OwnConnection
+    from broker.http.rest.messaging.messaging_call import SeparateConnection
 
 LEASES_MAX: Final = 1000
 LEASES_OF_USER_MAX: Final = 200
@@ -45,7 +45,7 @@ class LeaseState(StrEnum):
 class MessageLease:
     """A lease: the message is got on `own`, which is the lease's own connection."""
 
-    def __init__(self, user: str, q_name: str, own: OwnConnection) -> None:
+    def __init__(self, user: str, q_name: str, own: SeparateConnection) -> None:
         self.id = token_hex(16)
         self.user = user
         self.q_name = q_name
@@ -88,7 +88,7 @@ class MessageLeases:
         if not self._of_user[user]:
             del self._of_user[user]
 
-    def begin(self, user: str, q_name: str, own: OwnConnection, lease_ms: int) -> MessageLease:
+    def begin(self, user: str, q_name: str, own: SeparateConnection, lease_ms: int) -> MessageLease:
         """Begin a lease, for which a place is reserved. The connection is the lease's from now on."""
         lease = MessageLease(user, q_name, own)
         self._held[lease.id] = lease

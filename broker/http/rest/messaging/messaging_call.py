@@ -72,11 +72,11 @@ class MessagingCall(NamedTuple):
     headers: list[tuple[bytes, bytes]]
     receive: Callable[[], Awaitable[Any]]
 
-    async def own_connection(self) -> OwnConnection:
+    async def own_connection(self) -> SeparateConnection:
         """Return a connection of the caller beside those that its other requests wait for. Raises what `check` does."""
         async with self.caller.connection() as connection:
             self.check(connection)
-            return OwnConnection(await connection.connect(APPLICATION))
+            return SeparateConnection(await connection.connect(APPLICATION))
 
     def check(self, connection: Connection) -> None:
         """Raise RestError where the call names another queue manager than that which is served."""
@@ -84,7 +84,7 @@ class MessagingCall(NamedTuple):
             raise unknown_q_mgr(self.q_mgr_name)
 
 
-class OwnConnection:
+class SeparateConnection:
     """A connection of a caller for what takes time, to be closed."""
 
     def __init__(self, connection: Connection) -> None:
