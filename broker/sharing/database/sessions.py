@@ -176,6 +176,7 @@ class Lanes:
         self._all = [Lane(number, self) for number in numbers]
         self._free = self._all[::-1]
         self._shut = NOT_JOINED
+        self._cuts = 0  # times that all sessions were cut off
 
     @property
     def why_shut(self) -> str:
@@ -199,6 +200,7 @@ class Lanes:
     async def close(self) -> None:
         """End all sessions. Those that are lent are cut off."""
         self._shut = self._shut or "the queue manager has left its queue-sharing group"
+        self._cuts += 1
         for lane in self._all:
             session, lane.session = lane.session, None
             if session is None:
@@ -210,6 +212,7 @@ class Lanes:
 
     def drop(self) -> None:
         """Cut off all sessions: they are of a life of the member that is over."""
+        self._cuts += 1
         for lane in self._all:
             lane.drop()
 
@@ -232,7 +235,12 @@ class Lanes:
         if lane.session is not None and not lane.session.is_closed():
             return
         lane.drop()
+        cuts = self._cuts
         try:
-            lane.session = await self._connect(lane.number)
+            session = await self._connect(lane.number)
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
             raise unreachable(error) from error
+        if cuts != self._cuts:  # it would tell the next life of the member that this is over
+            session.terminate()
+            raise MQError(MQRC.CF_NOT_AVAILABLE, self._shut or "the session was asked for in a life that is over")
+        lane.session = session

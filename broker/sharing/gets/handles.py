@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
-from uuid import uuid4
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID, uuid4
 
 import anyio
 
@@ -17,11 +17,11 @@ from broker.engine.calls.answers import opened, succeed
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
+from broker.sharing.database.database import SETTLE
 from broker.sharing.database.errors import OutcomeUnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from uuid import UUID
 
     from broker.core.queues.handles import Handle
     from broker.engine.conversation import Conversation
@@ -37,14 +37,33 @@ AGAIN_SECONDS = 1.0
 """After which rows are tried to be removed again, when the database was away."""
 
 
+class _Row(NamedTuple):
+    """The row of a handle, in the table of handles: it goes with the life of the member, `epoch`, that it is of.
+    `transaction` is of the one that may have written it, where that may be under way still. `was_input_of`: the queue
+    that has one handle for input less without it.
+    """
+
+    id: UUID
+    epoch: int
+    transaction: tuple[int, str, int] | None = None
+    was_input_of: SharedQueue | None = None
+
+
 class Handles:
-    """The handles of the programs of one member."""
+    """The handles of the programs of one member.
+
+    1. An open handle has one row, of the present life of the member. It is known here when it has been written.
+    2. Whoever closes the handle lets the row go; so does the transaction, where the handle was closed meanwhile.
+    3. A row of which nobody knows whether it was written is let go: once no transaction may write it any more, it goes.
+    4. Rows of earlier lives go in their recovery. A handle that has a row of this life needs no other when its member
+       has joined: its MQOPEN was faster.
+    """
 
     def __init__(self, member: GroupMember) -> None:
         self._member = member
         self._database = member.database
-        self._rows: dict[Handle, UUID] = {}
-        self._gone: list[tuple[UUID, SharedQueue | None]] = []  # rows of handles that have been closed
+        self._rows: dict[Handle, _Row] = {}
+        self._gone: list[_Row] = []  # of handles that are closed
         self._closed = anyio.Event()
         self._sweeping = anyio.Lock()
 
@@ -109,25 +128,24 @@ class Handles:
         was judged by. Raises OBJECT_IN_USE (2042), OBJECT_CHANGED (2041), and those of the database: then it has none,
         and is to be closed.
         """
-        queue, row = handle.queue, uuid4()
+        queue, id, epoch = handle.queue, uuid4(), self._database.epoch
         assert isinstance(queue, SharedQueue)
+        about = self._database.member, epoch, id, queue.name, queue.version, handle.removes, queue.exclusive is handle
 
         async def work(session: DatabaseSession) -> None:
-            about = (
-                self._database.member,
-                self._database.epoch,
-                row,
-                queue.name,
-                queue.version,
-                handle.removes,
-                queue.exclusive is handle,
-            )
             if judged_by is None:
                 await session.execute("SELECT open_handle($1, $2, $3, $4, $5, $6, $7)", *about)
             else:
                 await session.execute("SELECT open_judged_handle($1, $2, $3, $4, $5, $6, $7, $8)", *about, judged_by)
 
-        await self._database.transact(work)
+        try:
+            await self._database.transact(work)
+        except OutcomeUnknownError as unknown:
+            self._let_go(_Row(id, epoch, unknown.transaction))
+            raise
+        if epoch != self._database.epoch:
+            raise MQError(MQRC.CF_NOT_AVAILABLE, f"{queue.name} was opened in a life of the member that is over")
+        row = _Row(id, epoch)
         if handle in handle.hconn.handles.values():
             self._rows[handle] = row
         else:  # its connection has ended meanwhile
@@ -147,14 +165,14 @@ class Handles:
         """Another life of this member has begun: handles that are open are so in the group again. One that cannot be,
         since the queue has another definition or is in somebody's use now, must be opened again (2041).
         """
-        for handle in list(self._rows):
-            if self._rows.pop(handle, None) is None or handle.changed:  # closed meanwhile, or to be opened again
-                continue
+        for handle, row in list(self._rows.items()):
+            if row.epoch == self._database.epoch or self._rows.pop(handle, None) is None or handle.changed:
+                continue  # opened since then, closed meanwhile, or to be opened again
             try:
                 await self.enter(handle)
             except (MQError, OutcomeUnknownError) as error:
                 if isinstance(error, OutcomeUnknownError) or error.reason == MQRC.CF_NOT_AVAILABLE:
-                    self._rows[handle] = uuid4()  # a row that is not there: it is tried again with the next life
+                    self._rows[handle] = row  # which is not there any more: it is tried again with the next life
                     raise
                 handle.changed = True
                 logger.info("handle not open any more name=%s: %s", handle.name, error)
@@ -165,11 +183,11 @@ class Handles:
         assert isinstance(queue, SharedQueue)
         row = self._rows.pop(handle, None)
         if row is not None:
-            self._let_go(row, queue if handle.removes else None)
+            self._let_go(row._replace(was_input_of=queue if handle.removes else None))
         self._member.locks.let_go(queue)
 
-    def _let_go(self, row: UUID, was_input_of: SharedQueue | None = None) -> None:
-        self._gone.append((row, was_input_of))
+    def _let_go(self, row: _Row) -> None:
+        self._gone.append(row)
         self._closed.set()
 
     async def sweep(self) -> None:
@@ -177,14 +195,16 @@ class Handles:
         async with self._sweeping:
             while self._gone:
                 gone = list(self._gone)
-                rows = [row for row, _ in gone]
+                for row in gone:
+                    if row.transaction is not None and row.epoch == self._database.epoch:
+                        await self._database.repeat(SETTLE, *row.transaction)
 
-                async def work(session: DatabaseSession, rows: list[UUID] = rows) -> None:
-                    await session.execute("DELETE FROM handle WHERE id = ANY ($1)", rows)
+                async def work(session: DatabaseSession, ids: tuple[UUID, ...] = tuple(row.id for row in gone)) -> None:
+                    await session.execute("DELETE FROM handle WHERE id = ANY ($1)", ids)
 
                 await self._database.transact(work)
                 del self._gone[: len(gone)]
-                for queue in {queue for _, queue in gone if queue is not None}:
+                for queue in {row.was_input_of for row in gone if row.was_input_of is not None}:
                     self._member.triggering.input_closed(queue)  # it judges what the whole group knows
 
     async def run(self) -> None:
