@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Self
 from weakref import WeakKeyDictionary
@@ -191,7 +192,8 @@ class GroupDatabase:
         """End the sessions of the judge."""
         judge, self._judge = self._judge, None
         if judge is not None:
-            await judge.close()
+            with suppress(OSError):  # its server may have been stopped since, as where a standby takes over
+                await judge.close()
         psql, self._psql = self._psql, None
         if psql is not None:
             psql.close()

@@ -127,7 +127,7 @@ async def test_who_asks_what_became_of_a_put_waits_for_the_server_that_is_still_
     await transaction.start()
     await other.execute("UPDATE share SET n = n WHERE queue = 'Q'")
     putting = asyncio.ensure_future(queue.put(b"once"))
-    await _waiting(members, "put_messages")
+    await _waiting(members, "put_alike")
     line.cut_lines()
     await _waiting(members, "settle_turn")
     await transaction.rollback()

@@ -217,14 +217,14 @@ class Entry:
             self.queue.number,
             MAX_PRIORITY - (key >> ID_BITS),
             self.persistence,
-            self._descriptor(),
+            self.packed_descriptor(),
             self.length,
             self.data,
             self.backout_count,
             handling=b"" if self.handling is None else self.handling.pack(),
         )
 
-    def _descriptor(self) -> bytes:
+    def packed_descriptor(self) -> bytes:
         """The packed descriptor, as `MessageRow.descriptor` holds it."""
         if type(self) is Entry and self.given_msg_id is None and self.correl_id == NO_ID:
             return _plain_descriptor(self.priority, self.packed_md)
@@ -367,7 +367,7 @@ class PreparedEntry(FullEntry):
             self.queue.number,
             MAX_PRIORITY - (self.key >> ID_BITS),
             self.persistence,
-            self._descriptor(),
+            self.packed_descriptor(),
             self.length,
             self.data,
             0,

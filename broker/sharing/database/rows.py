@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.core.message.entry import ID_MASK, Entry, rank_of
+from broker.core.message.entry import ID_BITS, ID_MASK, Entry, rank_of
 from broker.core.message.rows import MessageRow
 from broker.mqi.structures import NO_ID
 
@@ -64,6 +64,31 @@ def put_arguments(entries: Sequence[Entry], now: float) -> tuple[list[Any] | Non
         alike([row.descriptor for row in rows]),
         alike([row.length for row in rows]),
         [row.data for row in rows],
+    )
+
+
+def plain_arguments(entries: Sequence[Entry]) -> tuple[Any, ...] | None:
+    """The arguments of `put_alike` for messages, in order; None where they are on several queues, differ in more than
+    their identifiers and data, or have what most have not.
+    """
+    first = entries[0]
+    queue, shelf, persistence = first.queue, first.key >> ID_BITS, first.persistence
+    for entry in entries:
+        if (
+            type(entry) is not Entry
+            or entry.queue is not queue
+            or entry.handling is not None
+            or entry.correl_id != NO_ID
+            or entry.key >> ID_BITS != shelf
+            or entry.persistence != persistence
+        ):
+            return None
+    return (
+        rank_of(first.key),
+        bool(persistence),
+        [entry.msg_id for entry in entries],
+        alike([entry.packed_descriptor() for entry in entries]),
+        [entry.data for entry in entries],
     )
 
 

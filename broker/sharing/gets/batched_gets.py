@@ -14,6 +14,7 @@ rule 10.2.3).
 
 from __future__ import annotations
 
+from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,6 +46,7 @@ _GIVEN: Final = (
 )
 _OVERDUE: Final = -1  # what a row without a message says, in `place`; else that is the depth
 _PLACE, _PERSISTENT = itemgetter("place"), itemgetter("persistent")
+_GET_OF = itemgetter(0)
 _BYTES_MAX, _PATIENT, _ABANDONED = attrgetter("bytes_max"), attrgetter("patient"), attrgetter("abandoned")
 
 
@@ -163,8 +165,8 @@ class BatchedGets:
     ) -> list[tuple[GetRequest, Entry]]:
         """Grant in the core what the database has given, in order; what nobody takes."""
         entries = [(get, entry_of(queue, row)) for get, row in zip(slots, given, strict=False)]
-        if len(entries) > 1 and entries[0][0] is entries[-1][0] and not slots[0].abandoned:
-            entries = self._hand_out_run(slots[0], joined, entries)
+        if len(entries) > 1:
+            entries = self._hand_out_runs(joined, entries)
         unclaimed = [each for each in entries if each[0].abandoned]
         if unclaimed:
             entries = [each for each in entries if not each[0].abandoned]
@@ -185,20 +187,24 @@ class BatchedGets:
                     unclaimed.append((get, entry))
         return unclaimed
 
-    def _hand_out_run(
-        self, get: GetRequest, joined: dict[GetRequest, UnitJoin], entries: list[tuple[GetRequest, Entry]]
+    def _hand_out_runs(
+        self, joined: dict[GetRequest, UnitJoin], entries: list[tuple[GetRequest, Entry]]
     ) -> list[tuple[GetRequest, Entry]]:
-        """Grant what one get is given, as many as need nothing but to be granted: what is left."""
-        core, now = self._member.core, self._member.now()
-        try:
-            run = grant_run(core, get.handle, get.request, [entry for _, entry in entries], now)
-        except MQError as error:
-            get.error = error
-            return entries
-        if run:
-            written(run[0], joined[get], self._database.epoch)
-            get.grants += run
-        return entries[len(run) :]
+        """Grant what gets of many messages are given, as many as need nothing but to be granted: what is left."""
+        core, now, left = self._member.core, self._member.now(), []
+        for get, given in groupby(entries, _GET_OF):
+            each = list(given)
+            if get.count > 1 and not get.abandoned and get.error is None:
+                try:
+                    run = grant_run(core, get.handle, get.request, [entry for _, entry in each], now)
+                except MQError as error:
+                    get.error, run = error, []
+                if run:
+                    written(run[0], joined[get], self._database.epoch)
+                    get.grants += run
+                    del each[: len(run)]
+            left += each
+        return left
 
     def _grant(self, queue: SharedQueue, get: GetRequest, entry: Entry, joined: UnitJoin) -> Grant:
         found = self._member.core.grant_to(get.handle, queue, get.request, self._member.now())

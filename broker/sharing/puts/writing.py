@@ -15,7 +15,7 @@ import asyncpg
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.sharing.database.errors import FULL
-from broker.sharing.database.rows import alike, put_arguments
+from broker.sharing.database.rows import alike, plain_arguments, put_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from broker.sharing.database.sessions import DatabaseSession, Lane
 
 _PUT_MESSAGES: Final = f"SELECT * FROM put_messages({', '.join(f'${number}' for number in range(1, 25))})"
+_PUT_ALIKE: Final = f"SELECT put_alike({', '.join(f'${number}' for number in range(1, 10))})"
 _NONE: Final[Mapping[MessageQueue, int]] = {}
 
 
@@ -71,7 +72,7 @@ async def put_messages(
     prepared: UUID | None = None,
     beyond: Mapping[MessageQueue, int] = _NONE,
 ) -> int:
-    """Write messages that have been put on shared queues. Return the place of the first.
+    """Write messages that have been put on shared queues. Return the place of the first, 0 where nothing is with it.
 
     With the `lane` of the session this is a transaction by itself, else part of the one under way. Messages of the unit
     `joined` stay invisible until that is committed, all those of a `prepared` unit until it is published; others are
@@ -79,31 +80,53 @@ async def put_messages(
 
     Raises QueueFullError, and what the database does.
     """
-    queues: dict[Any, int] = {}
-    numbers = [queues.setdefault(entry.queue, len(queues) + 1) for entry in entries]
-    part = None if joined is None else joined.shared
     if lane is not None:
         lane.q_name = entries[0].queue.name
+    plain = None if joined is not None or any(beyond.values()) else plain_arguments(entries)
     try:
-        row = await session.fetchrow(
-            _PUT_MESSAGES,
-            None if lane is None else lane.sequence,
-            prepared if part is None else part.id,
-            None if joined is None else tag_of(joined),
-            [queue.name for queue in queues],
-            [queue.version for queue in queues],
-            [queue.max_depth for queue in queues],
-            [beyond.get(queue, 0) for queue in queues],
-            alike(numbers),
-            [True] if prepared is not None else alike([entry.unit is joined for entry in entries]),
-            *put_arguments(entries, now),
-            prepared is not None,
-        )
+        if lane is not None and plain is not None:
+            await _put_alike(session, lane, entries[0].queue, plain)
+            return 0
+        return await _put_all(session, entries, now, lane, joined, prepared, beyond)
     except asyncpg.PostgresError as error:
         if error.sqlstate == FULL and error.detail:
             q_name, depth = error.detail.split()
             raise QueueFullError(q_name, int(depth)) from error
         raise
+
+
+async def _put_alike(session: DatabaseSession, lane: Lane, queue: Any, plain: tuple[Any, ...]) -> None:
+    """Write messages of one queue that differ in their identifiers and data alone."""
+    queue.depth = await session.fetchval(_PUT_ALIKE, lane.sequence, queue.name, queue.version, queue.max_depth, *plain)
+
+
+async def _put_all(
+    session: DatabaseSession,
+    entries: Sequence[Entry],
+    now: float,
+    lane: Lane | None,
+    joined: Unit | None,
+    prepared: UUID | None,
+    beyond: Mapping[MessageQueue, int],
+) -> int:
+    """Write messages of whatever kind."""
+    queues: dict[Any, int] = {}
+    numbers = [queues.setdefault(entry.queue, len(queues) + 1) for entry in entries]
+    part = None if joined is None else joined.shared
+    row = await session.fetchrow(
+        _PUT_MESSAGES,
+        None if lane is None else lane.sequence,
+        prepared if part is None else part.id,
+        None if joined is None else tag_of(joined),
+        [queue.name for queue in queues],
+        [queue.version for queue in queues],
+        [queue.max_depth for queue in queues],
+        [beyond.get(queue, 0) for queue in queues],
+        alike(numbers),
+        [True] if prepared is not None else alike([entry.unit is joined for entry in entries]),
+        *put_arguments(entries, now),
+        prepared is not None,
+    )
     for queue, depth in zip(queues, row["depths"], strict=True):
         queue.depth = depth
     return int(row["first_place"])

@@ -182,8 +182,8 @@ def has_renewed(group: GroupDatabase, member: str, since: str, lease: float) -> 
 # Where members die
 
 STEPS: Final = {
-    "BEGIN": 20, "put_messages": 20, "get_messages": 20, "join_unit": 5, "commit_units": 20, "outcome_of_unit": 2,
-    "forget_units": 10, "COMMIT": 20, "write": 20, "take_tag": 5, "release_tag": 5, "UPDATE": 2,
+    "BEGIN": 20, "put_alike": 20, "put_messages": 20, "get_messages": 20, "join_unit": 5, "commit_units": 20,
+    "outcome_of_unit": 2, "forget_units": 10, "COMMIT": 20, "write": 20, "take_tag": 5, "release_tag": 5, "UPDATE": 2,
     "publish_units": 5,
 }  # fmt: skip
 """Where members die while programs work: about to take one of them for the nth time, or having taken it; so often at
