@@ -210,6 +210,7 @@ class Citations:
 
 
 @cache
+@cache
 def citations(path: Path) -> Citations:
     """Return the citations in a Python file."""
     return cited(path.read_text("utf-8"), triggers="trigger" in path.relative_to(ROOT).as_posix())

@@ -160,14 +160,16 @@ def test_a_port_that_is_not_known_is_told(evermq: Callable[..., Result], tmp_pat
 def test_a_daemon_is_asked_and_nothing_is_loaded_for_that_but_a_socket(daemon: RunningDaemon, tmp_path: Path) -> None:
     modules = loaded_by("health", "--live", "--url", daemon.url, folder=tmp_path)
     assert len(modules) <= MODULES_MAX
-    assert rooms(modules) == {"broker.__main__", "broker.cli"}
+    assert rooms(modules) == {"broker.__main__", "broker.cli", "broker.presentation"}
     assert not modules & {"ssl", "anyio", "msgpack", "logging"}
 
 
 def test_a_configuration_loads_the_configuration_and_no_more(daemon: RunningDaemon, tmp_path: Path) -> None:
     file = configured(tmp_path, f"[listener]\nport = {daemon.url.rpartition(':')[2]}\n")
     found = rooms(loaded_by("health", "--config", file, folder=tmp_path))
-    assert found == {"broker.__main__", "broker.cli", "broker.config", "broker.mqi", "broker.secret_files"}
+    assert found == {
+        "broker.__main__", "broker.cli", "broker.config", "broker.mqi", "broker.presentation", "broker.secret_files",
+    }  # fmt: skip
 
 
 def test_a_daemon_with_http_is_alive_and_ready_also_with_tls(evermq: Callable[..., Result], tmp_path: Path) -> None:

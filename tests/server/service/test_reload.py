@@ -26,6 +26,7 @@ from broker.config.kinds import (
     FilePath,
     GroupName,
     HostName,
+    IpAddress,
     LoopbackHost,
     ModuleName,
     ObjectName,
@@ -77,7 +78,8 @@ def another(setting: Setting, folder: Path) -> object:
             return path
         case kind:
             texts: dict[type[Any], str] = {
-                ObjectName: "QM2", SharingGroupName: "QSG2", AnyText: "another", HostName: "127.0.0.2",
+                ObjectName: "QM2", SharingGroupName: "QSG2", AnyText: "another", HostName: "mq.example",
+                IpAddress: "127.0.0.1",
                 LoopbackHost: "127.0.0.2", FileMode: "0660", UserName: "bob", GroupName: "staff", ModuleName: "another",
                 SocketAddress: "127.0.0.1:9480", DatabaseAddress: f"postgresql://me:{CANARY}@host/database",
             }  # fmt: skip
@@ -162,17 +164,24 @@ async def _acts_on_http(it: Running, key: str, value: object) -> bool:
             return await _status(at_listen, "/metrics") == 401
         case "probes_metrics":
             return (await _status(at_listen, "/metrics"), await _status(at_probes, "/metrics")) == (200, 404)
+        case "hosts":
+            reached = [await _status(at_listen, "/livez", f"Host: {name}") for name in ("mq.example", "other.example")]
+            return reached == [200, 421]
+        case "forwarded_from":  # a proxy that is believed has to say who asks
+            return await _status(at_listen, "/livez", "Host: localhost\r\nX-Forwarded-For: nobody") == 400
+        case "connections_per_user":
+            return server.entrance.most == value
         case "connections":
             return {address.lines.most for address in server._addresses} == {value}
         case _:
             return (key, server._scrapes.queues_max) == ("queues_max", value)
 
 
-async def _status(address: str, path: str) -> int:
-    """The status with which a path is answered."""
+async def _status(address: str, path: str, head: str = "Host: localhost") -> int:
+    """The status with which a path is answered, to a request with these headers."""
     host, _, port = address.removeprefix("http://").rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+    writer.write(f"GET {path} HTTP/1.1\r\n{head}\r\nConnection: close\r\n\r\n".encode())
     line, _ = await reader.readline(), await reader.read()
     writer.close()
     await writer.wait_closed()
