@@ -8,8 +8,6 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Route
 
-from broker.http.openapi.document import openapi
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -63,6 +61,8 @@ class Application:
         ]
         late = [] if metrics is None else [Route("/metrics", metrics.get)]
         if mounted:
+            from broker.http.openapi.document import openapi  # it is long, and probes alone need it not
+
             late.append(Route("/openapi.json", openapi))
         leading = [Route(path, _to_console) for path in ("/", CONSOLE) if any(each.path == CONSOLE for each in mounted)]
         paths = ", ".join([*(each.path for each in (*routes, *late)), *(f"{each.path}/..." for each in mounted)])

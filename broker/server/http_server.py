@@ -15,17 +15,12 @@ import anyio
 
 from broker.config import http_lines, tls_lines
 from broker.config.kinds import host_and_port
-from broker.http.application import CONSOLE, Application, Mounted
-from broker.http.console.console import Console
+from broker.http.application import Application
 from broker.http.entrance import Entrance
 from broker.http.entrance.hosts import RequestOrigins
-from broker.http.jobs import JOBS, JobsApplication
 from broker.http.lines import HttpLines
 from broker.http.metrics import Metrics, Scrapes
 from broker.http.probes import Probes
-from broker.http.rest.administration.administration import AdministrationPart
-from broker.http.rest.application import PATH, RestApplication
-from broker.http.rest.messaging import MessagingPart
 from broker.server.errors import StartError
 from broker.server.flow import BodyRoom, MemoryReserve
 from broker.server.listening import printed, tcp_sockets
@@ -40,17 +35,14 @@ if TYPE_CHECKING:
 
     from broker.clock import Clock
     from broker.config import Config, HttpConfig
-    from broker.http.rest.calls import RestPart
     from broker.http.served_manager import ServedManager
+    from broker.server.http_parts import HttpParts
     from broker.server.security.acceptor import LineLog
     from broker.server.security.certificates import Certificates
     from broker.server.security.entry_policy import EntryPolicy
     from broker.server.security.lines import LineSecurity
 
 logger = logging.getLogger(__name__)
-
-CONSOLE_BODY_BYTES: Final = 1024 * 1024
-"""The longest form of the console: a letter that is changed and put back is one."""
 
 CLOSE_SECONDS: Final = 2.0
 """How long a line that has asked something is waited for at the end."""
@@ -103,7 +95,7 @@ class HttpServer:
         self._probes = Probes(served)
         self.entrance = Entrance(served, clock, config.http.connections_per_user)
         self._scrapes = Scrapes(served, clock, config.http.queues_max)
-        self._console = Console(served, self.entrance, clock, start_soon)
+        self.parts: HttpParts | None = None  # at `listen`
         self._served = served
         self._config = config
         self._clock = clock
@@ -116,9 +108,6 @@ class HttpServer:
         self._accepting = anyio.CancelScope()
         self._hung_up: anyio.Event | None = None  # while it listens
         self._reserve = MemoryReserve(config.limits.server_bytes)
-        self._messaging = MessagingPart(clock, start_soon, self._room)
-        parts: dict[str, RestPart] = {"messaging": self._messaging, "admin": AdministrationPart(served)}
-        self._rest = RestApplication(self.entrance, parts)
 
     async def __aenter__(self) -> Self:
         check_http(self._config)
@@ -138,12 +127,14 @@ class HttpServer:
         hung_up, self._hung_up = self._hung_up, None
         if hung_up is not None:
             self._accepting.cancel()
-            self._console.end()
+            if self.parts is not None:
+                self.parts.console.end()
             with anyio.CancelScope(shield=True):
                 await hung_up.wait()
                 for address in self._addresses:
                     await address.lines.end(CLOSE_SECONDS)
-                await self._messaging.end()
+                if self.parts is not None:
+                    await self.parts.messaging.end()
                 await self.entrance.close()
 
     def share(self, reserve: MemoryReserve) -> None:
@@ -207,6 +198,9 @@ class HttpServer:
 
                 self._certificates = Certificates(self._config.tls, self._clock)
                 await self._certificates.start()
+            from broker.server.http_parts import HttpParts  # the probes have none
+
+            self.parts = HttpParts(self._served, self.entrance, self._clock, self._start_soon, self._room)
             await self._listen_on(http.listen, undo, probes=False)
         if http.probes:
             await self._listen_on(http.probes, undo, probes=True)
@@ -233,17 +227,9 @@ class HttpServer:
         metrics = Metrics(self._scrapes, self.entrance, need_users=need_users) if shown else None
         if probes:
             return Application(self._served, self._probes, metrics)
+        assert self.parts is not None
         origins = RequestOrigins(http.names, frozenset(http.forwarded_from))
-        return Application(self._served, self._probes, metrics, self._parts(http), origins)
-
-    def _parts(self, http: HttpConfig) -> list[Mounted]:
-        """Return the parts that are mounted beside probes and figures."""
-        jobs = JobsApplication(self.entrance)
-        return [
-            Mounted(CONSOLE, self._console, CONSOLE_BODY_BYTES),
-            Mounted(PATH, self._rest, self._rest.body_bytes),
-            Mounted(JOBS, jobs),
-        ]
+        return Application(self._served, self._probes, metrics, self.parts.mounted, origins)
 
     async def _accept(self, undo: ExitStack, hung_up: anyio.Event) -> None:
         try:

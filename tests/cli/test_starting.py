@@ -78,23 +78,7 @@ def test_a_daemon_loads_triggers_for_handlers_and_no_parser_before_there_is_some
     handlers: str, tmp_path: Path
 ) -> None:
     (tmp_path / "STARTING_HANDLERS.py").write_text("")
-    settings = {"EVERMQ_LISTENER_PORT": "0"}
-    if handlers:
-        (tmp_path / "broker.toml").write_text(f'[trigger_monitor]\nhandlers = ["{handlers}"]\n')
-    with subprocess.Popen(
-        [sys.executable, "-X", "importtime", "-m", "broker", "run", *(["--config", "broker.toml"] if handlers else [])],
-        stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment(**settings),
-    ) as process:  # fmt: skip
-        assert process.stderr is not None
-        modules = set()
-        for line in process.stderr:
-            if found := re.match(r"import time: +\d+ \| +\d+ \| +([\w.]+)$", line):
-                modules.add(found[1])
-            if " ready on " in line:
-                break
-        process.send_signal(signal.SIGTERM)
-        rest = process.communicate(timeout=60)[1]
-    assert process.returncode == 0, rest
+    modules = loaded_by_daemon(tmp_path, f'[trigger_monitor]\nhandlers = ["{handlers}"]\n' if handlers else "")
     assert "broker.engine.manager" in modules
     security = "broker.server.security"
     assert not modules & {f"{security}.tls", f"{security}.certificates", "cryptography", "joserfc"}
@@ -108,6 +92,35 @@ def test_a_daemon_loads_triggers_for_handlers_and_no_parser_before_there_is_some
     }
     assert not modules & served_by_http
     assert rooms(modules) & {"lark", "triggers"} == ({"triggers"} if handlers else set())
+
+
+@pytest.mark.parametrize("address", ["listen", "probes"])
+def test_a_daemon_loads_rest_and_the_console_for_those_who_may_ask_them(address: str, tmp_path: Path) -> None:
+    modules = loaded_by_daemon(tmp_path, f'[http]\n{address} = "127.0.0.1:0"\n')
+    assert "broker.http.probes" in modules
+    parts = {"broker.http.console", "broker.http.jobs", "broker.http.openapi", "broker.http.rest", "htpy"}
+    assert modules & parts == (parts if address == "listen" else set())
+
+
+def loaded_by_daemon(folder: Path, configuration: str) -> set[str]:
+    """The modules that a daemon of this configuration has loaded when it is ready."""
+    (folder / "broker.toml").write_text(configuration)
+    words = ["--config", "broker.toml"] if configuration else []
+    with subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", "broker", "run", *words],
+        stderr=subprocess.PIPE, text=True, cwd=folder, env=environment(EVERMQ_LISTENER_PORT="0"),
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        modules = set()
+        for line in process.stderr:
+            if found := re.match(r"import time: +\d+ \| +\d+ \| +([\w.]+)$", line):
+                modules.add(found[1])
+            if " ready on " in line:
+                break
+        process.send_signal(signal.SIGTERM)
+        rest = process.communicate(timeout=60)[1]
+    assert process.returncode == 0, rest
+    return modules
 
 
 # The list of commands

@@ -164,7 +164,8 @@ def test_what_changes_is_shown_without_a_reload_and_nothing_jumps(world: World, 
 
 
 def test_a_hidden_tab_asks_for_nothing_and_one_that_is_seen_again_goes_on(world: World, window: Window) -> None:
-    console = world.server._console
+    assert world.server.parts is not None
+    console = world.server.parts.console
     window.log_in()
     window.wait("#live", "live")
     assert console.streams == 1

@@ -118,7 +118,8 @@ async def test_what_is_in_hand_comes_back_when_the_server_ends(rest: Rest) -> No
     await rest.put("Q", b"A")
     assert (await deliver(rest)).status == 200
     await rest.stop()
-    assert len(rest.server._messaging.leases) == 0
+    assert rest.server.parts is not None
+    assert len(rest.server.parts.messaging.leases) == 0
     async with rest.owner.open("Q", MQOO.INPUT_SHARED) as queue:
         assert (await queue.get()).data == b"A"
 
