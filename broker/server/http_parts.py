@@ -1,6 +1,6 @@
-"""What is mounted at `[http] listen` beside probes and figures: the console, REST, and jobs.
+"""The parts that are mounted at `[http] listen` beside probes and figures: the console, REST, and jobs.
 
-It is imported where there is such an address: that of the probes needs nothing of it.
+They are imported where there is such an address: that of the probes has none of them.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class OneMember:
     async def each_round_trip(
         self, faults: list[Fault], act: Callable[[], Awaitable[None]], *befores: bool
     ) -> list[str]:
-        """What is wrong after `faults` at each round trip that is watched of an act, by its number."""
+        """Return what is wrong after `faults` at each round trip that is watched of an act, by its number."""
         wrong = []
         for at in count(1):
             for before in befores:

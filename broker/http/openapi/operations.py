@@ -1,4 +1,4 @@
-"""What operations have in common: the answers by their statuses, headers, parameters."""
+"""The pieces of operations: their answers by their statuses, headers, parameters."""
 
 from __future__ import annotations
 

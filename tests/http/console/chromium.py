@@ -156,7 +156,7 @@ class Window:
         self.driver.save_screenshot(path)
 
     def complaints(self) -> list[str]:
-        """What the browser has to say against the page: breaches of its policy, and errors of its script."""
+        """Return the complaints of the browser about the page: breaches of its policy, and errors of its script."""
         told = [each["message"] for each in self.driver.get_log("browser") if each["level"] != "INFO"]
         violations: list[str] = self.run("return window.violations || []")
         return violations + [each for each in told if "favicon" not in each]

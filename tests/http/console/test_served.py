@@ -233,7 +233,7 @@ async def test_a_stream_tells_what_changes_and_does_not_hold_the_end_of_the_serv
 
 
 async def _until(line: object, word: str) -> str:
-    """What a line says, up to the chunk that has a word in it."""
+    """Read a line up to the chunk that has a word in it."""
     from tests.http.client import Dialled
 
     assert isinstance(line, Dialled)

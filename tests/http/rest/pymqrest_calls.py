@@ -35,7 +35,7 @@ def order(call: str) -> tuple[int, str]:
 
 
 def called(session: Any, call: str) -> dict[str, Any]:
-    """What came of a call."""
+    """Make a call, and return what came of it."""
     verb, _, noun = call.partition("_")
     method = getattr(session, call)
     given: dict[str, Any] = {}

@@ -27,7 +27,7 @@ async def run(door: Door, body: object, user: str = "root", path: str = MQSC) ->
 
 
 async def text(door: Door, command: str, user: str = "root") -> dict[str, Any]:
-    """What is answered to runCommand."""
+    """Return the answer to runCommand."""
     answer = await run(door, {"type": "runCommand", "parameters": {"command": command}}, user)
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json; charset=utf-8")
     told: dict[str, Any] = json.loads(answer.text)
@@ -35,7 +35,7 @@ async def text(door: Door, command: str, user: str = "root") -> dict[str, Any]:
 
 
 async def in_json(door: Door, command: str, qualifier: str, user: str = "root", **fields: object) -> dict[str, Any]:
-    """What is answered to runCommandJSON."""
+    """Return the answer to runCommandJSON."""
     body = {"type": "runCommandJSON", "command": command, "qualifier": qualifier, **fields}
     answer = await run(door, body, user)
     assert answer.status == 200, answer.text

@@ -92,7 +92,7 @@ async def test_rest_8_topics_are_not_there_yet(door: Door) -> None:
 
 
 async def test_the_mistakes_of_a_request_are_told_in_one_order(door: Door) -> None:
-    """Who asks is known before anything else is told; then the header, then the role, then the names."""
+    """The caller is looked at before anything else; then the header, then the role, then the names."""
     path = message("NONE").replace("QM1", "QM2")
     assert (await put(door, path)).status == 401
     assert error_of(await put(door, path, basic("reader"))) == (403, "MQWB0111E")

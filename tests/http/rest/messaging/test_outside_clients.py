@@ -22,7 +22,7 @@ EXCHANGE = Path(__file__).with_name("exchange.mjs")
 
 
 async def said(rest: Rest, *arguments: str) -> Answer:
-    """What a server answers to curl, head and body."""
+    """Return the answer of a server to curl, head and body."""
     assert CURL is not None
     command = [CURL, "--silent", "--show-error", "--include", "--user", "app:secret", *arguments]
     url = f"http://localhost:{rest.port}"
