@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from broker.mqi import MQENC, MQFB, MQFMT, MQRC, MQError
+from broker.mqi import MQENC, MQFB, MQFMT, MQRC, MQError, failure_text
 from broker.mqi.layouts.folders import decode, encode, read
 from broker.mqi.layouts.layouts import MQDLH
 from broker.mqi.layouts.rfh2 import FILLED_IN, FORMAT, MQRFH2, byte_order
@@ -87,6 +87,11 @@ class DeadLetter:
     @property
     def error(self) -> str:
         return self.text("error")
+
+    @property
+    def failure(self) -> str:
+        """The error of the handler, in words; empty where nothing is known of one."""
+        return failure_text(self.exception, self.error)
 
     @property
     def traceback(self) -> str:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 _BROWSE: Final = (MQGMO.FAIL_IF_QUIESCING | MQGMO.PROPERTIES_IN_HANDLE).value
 _FIRST: Final = MQGMO.BROWSE_FIRST.value
 _NEXT: Final = MQGMO.BROWSE_NEXT.value
-_WHOLE: Final = _BROWSE
 _NO_DATA: Final = _BROWSE | MQGMO.ACCEPT_TRUNCATED_MSG.value
 _ABSENT: Final = (MQRC.UNKNOWN_OBJECT_NAME, MQRC.UNKNOWN_REMOTE_Q_MGR, MQRC.OPTION_NOT_VALID_FOR_TYPE)
 
@@ -151,7 +150,7 @@ class _Look:
         md, record = MessageDescriptor(correl_id=self._msg_id), None
         step = _FIRST
         while True:
-            gmo = GetMessageOptions(options=_WHOLE | step, match_options=MQMO.MATCH_CORREL_ID.value)
+            gmo = GetMessageOptions(options=_BROWSE | step, match_options=MQMO.MATCH_CORREL_ID.value)
             message = await _browsed(self._history, md, gmo)
             if message is None:
                 return record
@@ -165,7 +164,7 @@ class _Look:
         if self._dead is None:
             return None
         md = MessageDescriptor(msg_id=self._msg_id)
-        gmo = GetMessageOptions(options=_WHOLE | _FIRST, match_options=MQMO.MATCH_MSG_ID.value)
+        gmo = GetMessageOptions(options=_BROWSE | _FIRST, match_options=MQMO.MATCH_MSG_ID.value)
         try:
             message = await _browsed(self._dead, md, gmo)
         except MQError as error:
@@ -178,13 +177,12 @@ class _Look:
         letter = read_letter(message, self._connection.q_mgr_name)
         if letter.q_name not in ("", self._q_name):
             return None
-        told = f"{letter.exception}: {letter.error}" if letter.exception and letter.error else letter.error
         return self._status(
             JobState.DEAD,
             since=letter.failed_at,
             attempts=letter.attempts,
             reason=letter.why,
-            error=told or letter.exception,
+            error=letter.failure,
         )
 
     def _status(

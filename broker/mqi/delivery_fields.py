@@ -156,6 +156,13 @@ _SHORT: Final = 256
 NO_FAILURE: Final = Failure()
 
 
+def failure_text(exception: str, error: str, otherwise: str = "") -> str:
+    """Return the error of an attempt in words: the exception's type and its text, as far as there are any, else
+    `otherwise`.
+    """
+    return ": ".join(filter(None, (exception, error))) or otherwise
+
+
 class Returned(NamedTuple):
     """The value that a handler has returned, for the record of the history: its JSON, or where that has none or is too
     long the name of its type and its length: of the JSON in bytes, of what has none as `len` has it (0: it has none).

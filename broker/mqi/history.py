@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final, NamedTuple, NoReturn
 
+from broker.mqi.delivery_fields import failure_text
+
 HISTORY: Final = ".HISTORY"
 """Behind the name of a queue: the queue for its history."""
 
@@ -53,9 +55,7 @@ class HistoryRecord(NamedTuple):
     @property
     def failure(self) -> str:
         """The error of the handler, in words; "" for what has succeeded."""
-        if self.exception and self.error:
-            return f"{self.exception}: {self.error}"
-        return self.exception or self.error or self.why
+        return failure_text(self.exception, self.error, self.why)
 
 
 def history_q_name(q_name: str) -> str:

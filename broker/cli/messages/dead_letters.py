@@ -14,6 +14,7 @@ from broker.cli.terminal.identifier import identifiers
 from broker.cli.terminal.moment import moment
 from broker.cli.terminal.terminal import say, warn
 from broker.dead_letters import DeadLetterQueue, Wanted, dead_letter_queues
+from broker.mqi import failure_text
 from broker.presentation.moments import instant_in_words
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ def line_of(letter: DeadLetter) -> str:
     if letter.attempts:
         words.append(f"attempts={letter.attempts}")
     words.append(letter.md.msg_id.hex())
-    error = ": ".join(each for each in (letter.exception, " ".join(letter.error.split())) if each)
+    error = failure_text(letter.exception, " ".join(letter.error.split()))
     return "  ".join([*words, error[:_REASON_WIDTH]] if error else words)
 
 

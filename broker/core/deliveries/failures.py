@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.core.message.handling import FailureRecord, Handling
+from broker.mqi.delivery_fields import failure_text
 
 if TYPE_CHECKING:
     from broker.core.deliveries.delivery import Delivery
@@ -38,8 +39,7 @@ def failed(delivery: Delivery, entry: Entry, why: str, failure: Failure, moment:
     if not options.history:
         record.history = None
     counts = delivery.service.counts
-    error = ": ".join(filter(None, (record.exception or why, record.error)))
-    counts.last_error, counts.last_error_at = error, moment.wall
+    counts.last_error, counts.last_error_at = failure_text(record.exception or why, record.error), moment.wall
     return record
 
 

@@ -14,7 +14,7 @@ from broker.core.message.rows import Rows
 from broker.core.queues import unit as units
 from broker.core.queues.unit import Unit
 from broker.mqi.constants.descriptor import MQMT
-from broker.mqi.delivery_fields import Became, Settled
+from broker.mqi.delivery_fields import Became, Settled, failure_text
 from broker.mqi.errors import MQError
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _bury(manager: Manager, ending: Ending, dead: list[Entry], unit: Unit, momen
     ending.answer = Settled(0, Became.DEAD, attempts=dead[0].backout_count)
     if delivery is not None:
         counts, record = delivery.service.counts, failure_of(dead[0])
-        counts.last_error, counts.last_error_at = f"{record.exception}: {record.error}", moment.wall
+        counts.last_error, counts.last_error_at = failure_text(record.exception, record.error), moment.wall
     return []
 
 

@@ -19,6 +19,7 @@ from broker.core.explain.triggering import triggering
 from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, DELAYED, GET_PENDING, LOCKED, PUT_PENDING, rank_of
 from broker.core.message.logical_order import GROUPED, SEGMENTS
 from broker.core.queues.shelf.views import WHOLE_GROUP, WHOLE_MESSAGE
+from broker.mqi.delivery_fields import failure_text
 from broker.mqi.explanations import Cause
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ def _delayed(seen: _Seen, now: float) -> Iterator[Finding]:
     failure = None if first.handling is None else first.handling.failure
     figures: dict[str, Any] = {"messages": seen.delayed, "next_at": next_at, "msg_id": first.msg_id.hex()}
     if failure is not None:
-        error = f"{failure.exception}: {failure.error}" if failure.exception else failure.error or failure.why
+        error = failure_text(failure.exception, failure.error, failure.why)
         text += f": after {first.backout_count} attempts, the last of which ended with {error}"
         figures |= {"attempts": first.backout_count, "error": error}
     held = None if seen.held is None or seen.held.handling is None else seen.held.handling.failure

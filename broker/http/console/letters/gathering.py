@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import anyio
 
 from broker.dead_letters import DeadLetterQueue, dead_letter_queues
-from broker.mqi import MQRC, MQError
+from broker.mqi import MQRC, MQError, failure_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -80,8 +80,7 @@ class GatheredLetters:
 
 def error_of(letter: DeadLetter) -> str:
     """Return the exception of a letter with its text, as one line; empty where there is none."""
-    parts = (letter.exception, " ".join(letter.error[: 4 * _TEXT].split()))
-    return ": ".join(filter(None, parts))[: 2 * _TEXT]
+    return failure_text(letter.exception, " ".join(letter.error[: 4 * _TEXT].split()))[: 2 * _TEXT]
 
 
 async def gathered(connection: Connection) -> GatheredLetters:

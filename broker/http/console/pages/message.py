@@ -120,9 +120,9 @@ def letter_fields(visit: Visit, letter: DeadLetter | None) -> Node:
         "First failed": when(letter.first_failed, visit.now) if letter.first_failed else "",
         "Failed": when(letter.failed_at, visit.now) if letter.failed_at else "",
         "Steps done": ", ".join(letter.steps),
-        "Error": shown(": ".join(filter(None, (letter.exception, letter.error))), _VALUE),
+        "Error": shown(letter.failure, _VALUE),
     }
-    plain = {"Handler": letter.handler, "Worker": letter.worker, "Error": letter.exception or letter.error}
+    plain = {"Handler": letter.handler, "Worker": letter.worker, "Error": letter.failure}
     pairs = [(name, value) for name, value in said.items() if value and plain.get(name, "x")]
     traceback = h.details[
         h.summary["Traceback"], h.pre(tabindex="0")[_lines(letter.traceback)]
