@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,20 +30,17 @@ def port_of(server: HttpServer, address: int = 0) -> int:
     return int(server.addresses[address].rpartition(":")[2])
 
 
-@asynccontextmanager
-async def serving(
+def serving(
     manager: QueueManager, served: ServedManager | None = None, files: TlsConfig | None = None, **settings: Any
-) -> AsyncIterator[HttpServer]:
-    """Serve by these settings of [http]; without any, on a free port of this machine."""
+) -> HttpServer:
+    """A server with these settings of [http], to be entered; without any, on a free port of this machine."""
     config = Config(http=HttpConfig(**(settings or {"listen": FREE})))
     if files is not None:
         config = replace(config, tls=files)
-    async with AsyncExitStack() as stack:
-        server = HttpServer(
-            served or ManagerInProcess(manager), config, manager.clock, EntryPolicy.by(manager),
-            manager.authentication.log, manager.start_soon,
-        )  # fmt: skip
-        yield await stack.enter_async_context(server)
+    return HttpServer(
+        served or ManagerInProcess(manager), config, manager.clock, EntryPolicy.by(manager),
+        manager.authentication.log, manager.start_soon,
+    )  # fmt: skip
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.lowlevel
+import pytest
 
 from broker.config import LimitsConfig, ListenerConfig
 from broker.engine.security import passwords
@@ -21,8 +22,6 @@ from tests.security.lines import PASSWORD
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    import pytest
 
     from broker import QueueManager
     from broker.core.security.password_hash import PasswordHash
@@ -82,6 +81,19 @@ class Door:
         async with self.manager.connect() as owner:
             for reply in await owner.mqsc(text):
                 assert reply.ok, reply.text
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=[False, True], ids=["in the process", "by a URL"])
+async def door(
+    manager: QueueManager, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> AsyncIterator[Door]:
+    async with doors(manager, monkeypatch, by_url=request.param) as door:
+        yield door
 
 
 @asynccontextmanager

@@ -15,10 +15,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from broker import QueueManager
-from broker.config import Config, HttpConfig
-from broker.http.served_manager import ManagerInProcess
-from broker.server.http_server import HttpServer
-from broker.server.security.entry_policy import EntryPolicy
+from tests.http.conftest import port_of, serving
 from tests.security.lines import PASSWORD, hashed
 
 if TYPE_CHECKING:
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
 
     from broker import Connection
+    from broker.server.http_server import HttpServer
 
 selenium = pytest.importorskip("selenium", reason="selenium comes with the extra full")
 
@@ -85,8 +83,8 @@ class World:
         """Serve again, at the same address: another life, which knows no session."""
 
         async def served() -> HttpServer:
-            port = int(self.server.addresses[0].rpartition(":")[2])
-            return await http_server(self.manager, port).__aenter__()
+            port = port_of(self.server)
+            return await serving(self.manager, listen=f"127.0.0.1:{port}").__aenter__()
 
         self.server = self.portal.call(served)
 
@@ -165,20 +163,12 @@ class Window:
         self.driver.execute_cdp_cmd(command, arguments)
 
 
-def http_server(manager: QueueManager, port: int = 0) -> HttpServer:
-    """The HTTP server of a queue manager, on a port of this machine."""
-    return HttpServer(
-        ManagerInProcess(manager), Config(http=HttpConfig(listen=f"127.0.0.1:{port}")), manager.clock,
-        EntryPolicy.by(manager), manager.authentication.log, manager.start_soon,
-    )  # fmt: skip
-
-
 @asynccontextmanager
 async def _served(portal: BlockingPortal) -> AsyncIterator[World]:
     async with QueueManager.open(name="QM1", defaults="mq") as manager, manager.connect("orders") as owner:
         await owner.mqsc("DEFINE QLOCAL(ORDERS) MAXDEPTH(100000)\nDEFINE QLOCAL(MAIL)", check=True)
         await owner.mqsc("\n".join(USERS).format(hashed()), check=True)
-        async with http_server(manager) as server:
+        async with serving(manager) as server:
             world = World(portal, manager, server, owner)
             yield world
             if world.server is not server:

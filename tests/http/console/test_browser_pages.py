@@ -5,7 +5,6 @@ and by the keyboard alone.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from broker.mqi import MQPMO
 from tests.http.console.chromium import Keys, opened_window, window, world
 from tests.http.console.hostile import HOSTILE
-from tests.http.console.test_browser import CONTRAST, LEVELS, UNNAMED
+from tests.http.console.readable import check_readable
 from triggers import App, Reject
 
 if TYPE_CHECKING:
@@ -82,13 +81,7 @@ def test_each_page_can_be_read_and_has_names_for_what_it_has(
         for path in (*PATHS, letters, letter):
             window.open(path)
             window.wait("main h1")
-            assert window.run(CONTRAST) == [], path
-            assert window.run(UNNAMED) == [], path
-            levels = window.run(LEVELS)
-            assert levels[0] == 1, path
-            assert all(after - before <= 1 for before, after in pairwise(levels)), (path, levels)
-            assert window.run("return document.documentElement.scrollWidth <= innerWidth"), path
-            assert window.complaints() == [], path
+            check_readable(window, path)
 
 
 def test_n1_2_and_n1_3_what_has_failed_is_seen_and_retried_in_three_clicks(world: World, window: Window) -> None:
