@@ -122,12 +122,14 @@ class ExplainCalls:
     def _own_user(self, call: Call[OwnUser]) -> None:
         caller = self.hconn.caller
         if caller is None:
-            call.set_result(OwnUser(self.hconn.user, False, True, ""))  # noqa: FBT003  # the owner
+            call.set_result(OwnUser(self.hconn.user, proved=False, administrator=True, stamp=""))  # the owner
             return
         known = self.core.objects.authority.users.get(caller.user)
         groups = () if known is None else tuple(sorted(known.groups))
         stamp = self.manager.authentication.stamp_of(caller.user)
-        call.set_result(OwnUser(caller.user, True, caller.administrator, stamp, groups))  # noqa: FBT003
+        call.set_result(
+            OwnUser(caller.user, proved=True, administrator=caller.administrator, stamp=stamp, groups=groups)
+        )
 
     def _user(self, user: str) -> str | None:
         """The user that is asked about, who is the caller itself where none is named; None for the owner of the queue

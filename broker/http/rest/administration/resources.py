@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse
@@ -80,9 +81,9 @@ async def _status(call: RestCall, *, running: bool) -> dict[str, Any]:
 def installations(call: RestCall) -> Response:
     """Return the answer about the installation: clients use it to see if anybody is there."""
     given = parameters_of(call, "attributes")
-    told = {"name": INSTALLATION, "platform": "unix", "version": f"{__version__}.0"}
+    told: dict[str, Any] = {"name": INSTALLATION, "platform": "unix", "version": f"{__version__}.0"}
     if given:
-        told["extended"] = {"description": "EverMQ", "level": __version__, "operatingSystem": "Linux"}  # type: ignore[assignment]
+        told["extended"] = {"description": "EverMQ", "level": __version__, "operatingSystem": platform.system()}
     return JSONResponse({"installation": [told]}, media_type=MEDIA_TYPE)
 
 
