@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from broker.mqi import MQENC, MQFB, MQFMT, MQRC, MQError, failure_text
+from broker.mqi import MQENC, MQFB, MQFMT, MQRC, MQError
+from broker.mqi.delivery_fields import failure_text
 from broker.mqi.layouts.folders import decode, encode, read
 from broker.mqi.layouts.layouts import MQDLH
 from broker.mqi.layouts.rfh2 import FILLED_IN, FORMAT, MQRFH2, byte_order

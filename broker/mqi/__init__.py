@@ -140,7 +140,6 @@ if TYPE_CHECKING:
     from broker.mqi.delivery_fields import Settlement as Settlement
     from broker.mqi.delivery_fields import check_seconds as check_seconds
     from broker.mqi.delivery_fields import dead_q_name as dead_q_name
-    from broker.mqi.delivery_fields import failure_text as failure_text
     from broker.mqi.errors import CommandFailedError as CommandFailedError
     from broker.mqi.errors import MQError as MQError
     from broker.mqi.exception_text import log_exception as log_exception
@@ -287,7 +286,6 @@ _NAMES = {
         "Settlement",
         "check_seconds",
         "dead_q_name",
-        "failure_text",
     ),
     "history": (
         "HistoryRecord",

@@ -14,7 +14,7 @@ from broker.cli.terminal.identifier import identifiers
 from broker.cli.terminal.moment import moment
 from broker.cli.terminal.terminal import say, warn
 from broker.dead_letters import DeadLetterQueue, Wanted, dead_letter_queues
-from broker.mqi import failure_text
+from broker.mqi.delivery_fields import failure_text
 from broker.presentation.moments import instant_in_words
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import anyio
 
 from broker.dead_letters import DeadLetterQueue, dead_letter_queues
-from broker.mqi import MQRC, MQError, failure_text
+from broker.mqi import MQRC, MQError
+from broker.mqi.delivery_fields import failure_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
