@@ -84,39 +84,52 @@ def error_of(letter: DeadLetter) -> str:
     return failure_text(letter.exception, " ".join(letter.error[: 4 * _TEXT].split()))[: 2 * _TEXT]
 
 
-async def gathered(connection: Connection) -> GatheredLetters:
-    """Read the letters of all queues that take them, at most LETTERS_READ, and gather them."""
+class LetterPage:
+    """A page of the letters that died of the same: those behind the one of the key `after`, or from the first where
+    that is empty or has gone.
+    """
+
+    def __init__(self, why: str, handler: str, after: str) -> None:
+        self._death = why, handler
+        self._after = after
+        self._found: list[FoundLetter] = []
+        self._is_behind = not after
+
+    def see(self, found: FoundLetter) -> None:
+        """Take the next of all letters, if it is on this page."""
+        if (found.letter.why, found.letter.handler) != self._death:
+            return
+        if len(self._found) <= PAGE_LETTERS:
+            self._found.append(found)
+        if not self._is_behind and key_of(*found) == self._after:
+            self._is_behind = True
+            self._found = []
+
+    @property
+    def letters(self) -> Sequence[FoundLetter]:
+        """The letters of the page."""
+        return self._found[:PAGE_LETTERS]
+
+    @property
+    def more(self) -> bool:
+        """True if there are more behind it."""
+        return len(self._found) > PAGE_LETTERS
+
+
+async def gathered(connection: Connection, page: LetterPage | None = None) -> GatheredLetters:
+    """Read the letters of all queues that take them, at most LETTERS_READ, and gather them; those of a page, too."""
     found = GatheredLetters(q_names=await dead_letter_queues(connection))
     async with aclosing(_letters(connection, found)) as letters:
-        async for q_name, letter in letters:
+        async for each in letters:
+            q_name, letter = each
             key = letter.why, letter.handler
             group = found.groups.get(key)
             if group is None:
                 group = found.groups[key] = DeathGroup(*key)
             group.add(q_name, letter)
+            if page is not None:
+                page.see(each)
     return found
-
-
-async def page_of(connection: Connection, why: str, handler: str, after: str) -> tuple[Sequence[FoundLetter], bool]:
-    """Return a page of the letters that died of the same, behind the one of the key `after`, or from the first where
-    that is empty or has gone; and True if there are more of them.
-    """
-    found = GatheredLetters(q_names=await dead_letter_queues(connection))
-    first: list[FoundLetter] = []
-    behind: list[FoundLetter] = []
-    seen = False
-    async with aclosing(_letters(connection, found)) as letters:
-        async for each in letters:
-            if (each.letter.why, each.letter.handler) != (why, handler):
-                continue
-            page = behind if seen else first
-            if len(page) <= PAGE_LETTERS:
-                page.append(each)
-            elif seen or not after:
-                break
-            seen = seen or (bool(after) and key_of(*each) == after)
-    page = behind if seen else first
-    return page[:PAGE_LETTERS], len(page) > PAGE_LETTERS
 
 
 def key_of(q_name: str, letter: DeadLetter) -> str:

@@ -31,10 +31,10 @@ from broker.http.console.letters.deaths import SameDeath, in_words
 from broker.http.console.letters.gathering import (
     LETTERS_READ,
     PAGE_LETTERS,
+    LetterPage,
     error_of,
     gathered,
     key_of,
-    page_of,
 )
 from broker.http.console.page import ConsolePage, Content, Keyed, Notice
 from broker.mqi import MQError
@@ -161,11 +161,11 @@ def _group(visit: Visit, group: DeathGroup) -> Element:
 async def _letters_content(visit: Visit) -> Content:
     why, handler = visit.query("why"), visit.query("handler")
     async with visit.connection() as connection:
-        found = await gathered(connection)
-        page, more = await page_of(connection, why, handler, visit.query("after"))
+        page = LetterPage(why, handler, visit.query("after"))
+        found = await gathered(connection, page)
     group = found.groups.get((why, handler))
     title = f"Died of: {why or 'unknown'}"
-    if group is None or not page:
+    if group is None or not page.letters:
         gone = h.p(".notice.warn", role="status")[
             "No letter of this death is there any more: they were put back, or removed."
         ]
@@ -177,7 +177,7 @@ async def _letters_content(visit: Visit) -> Content:
             h.p[in_words(why), " ", ["Handler: ", shown(handler)] if handler else None],
             _refused(found),
             section(f"All {group.count:,} of them", _all_of_them(visit, group, missing, cut=found.cut)),
-            section("Letters", _chosen_form(visit, page, missing), _pager(visit, page, more=more)),
+            section("Letters", _chosen_form(visit, page.letters, missing), _pager(visit, page.letters, more=page.more)),
         ],
         (_CRUMB,),
     )
