@@ -37,7 +37,7 @@ from broker.engine.security.login import holds, login
 from broker.engine.tags import LocalTags
 from broker.interface.blocking import OwnConnection
 from broker.interface.connection import Connection
-from broker.interface.portal import Portal, check_loop, running_loop
+from broker.interface.portal import Portal, check_loop, running_loop, start_task
 from broker.interface.tagging import tagging_of
 from broker.interface.users import process_user
 from broker.life import Life
@@ -317,7 +317,7 @@ class QueueManager:
 
     def start_soon(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: object) -> None:
         """Run a task beside the calls. It has to end when what it works for does, at the latest with its connection."""
-        self._tasks.start_soon(work, *arguments, name=f"{work.__qualname__} of {self.name}")
+        start_task(self._tasks, f"{work.__qualname__} of {self.name}", work, *arguments)
 
     def _check_entered(self) -> None:
         self._check_open()

@@ -24,6 +24,9 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
     from concurrent.futures import Future
+    from contextvars import ContextVar
+
+    from anyio.abc import TaskGroup
 
 T = TypeVar("T")
 
@@ -32,6 +35,32 @@ running_loop: Final = asyncio._get_running_loop
 
 LOOK: Final = 1.0
 """Seconds between two looks of a thread that waits at whether the event loop is still there."""
+
+
+def _sniffed() -> ContextVar[Any] | None:
+    """The variable in which sniffio is told of an event loop; None where it is not installed."""
+    try:
+        from sniffio import current_async_library_cvar as library
+    except ImportError:
+        return None
+    return library
+
+
+_library: Final = _sniffed()
+
+
+def start_task(tasks: TaskGroup, name: str, work: Callable[..., Coroutine[Any, Any, None]], *arguments: object) -> None:
+    """Start a task in a task group of this loop, also in a callback: there sniffio, which AnyIO asks where it is
+    installed, knows no loop unless it has been told of one.
+    """
+    if _library is None:
+        tasks.start_soon(work, *arguments, name=name)
+        return
+    told = _library.set("asyncio")
+    try:
+        tasks.start_soon(work, *arguments, name=name)
+    finally:
+        _library.reset(told)
 
 
 class _Thread(threading.local):

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from contextvars import Context
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -425,3 +426,19 @@ def test_without_an_event_loop_of_asyncio_one_line_says_what_there_must_be(door:
 
 async def awaited(opened: Awaitable[T]) -> T:
     return await opened
+
+
+def test_a_program_without_anyio_has_tasks_started_in_callbacks_where_sniffio_is_installed() -> None:
+    library = pytest.importorskip("sniffio").current_async_library_cvar
+    started: list[str | None] = []
+
+    async def work() -> None:
+        started.append(library.get())
+
+    async def program() -> None:
+        async with QueueManager.open(store=MemoryStore(), name="QM1") as manager:
+            asyncio.get_running_loop().call_soon(manager.start_soon, work)
+            await until(lambda: bool(started))
+
+    Context().run(asyncio.run, program())
+    assert started == ["asyncio"]
