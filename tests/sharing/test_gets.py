@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 
+from broker.engine.calls.batches import ANSWER_BYTES
 from broker.mqi import MQFB, MQGMO, MQMF, MQMO, MQMT, MQPMO, MQRC, MQRO, GetMessageOptions, MessageDescriptor
 from broker.mqi.errors import MQError
 from broker.sharing.database.notifications import Notifications
@@ -322,6 +323,22 @@ async def test_an_expired_message_is_discarded_once_in_the_group(members: Member
     assert (await queues[1].get()).data == b"in time"
     with fails(MQRC.NO_MSG_AVAILABLE):
         await replies.get()
+
+
+async def test_a_batch_of_persistent_and_nonpersistent_messages_ends_with_the_one_that_fills_the_answer(
+    queues: list[Queue],
+) -> None:
+    half = bytes(ANSWER_BYTES // 2)
+    kinds = [MessageDescriptor(persistence=number % 2) for number in range(4)]
+    sent = [b"0", half + b"1", half + b"2", b"3"]
+    await queues[0].put_many(zip(sent, kinds, strict=True))
+    got = [await queues[1].get_many(10, options=MQGMO.NO_SYNCPOINT) for _ in range(2)]
+    assert [[(each.data, each.md.persistence) for each in batch] for batch in got] == [
+        [(sent[0], 0), (sent[1], 1), (sent[2], 0)],
+        [(sent[3], 1)],
+    ]
+    with fails(MQRC.NO_MSG_AVAILABLE):
+        await queues[1].get_many(10)
 
 
 @pytest.mark.parametrize(("options", "calls"), [(MQGMO.SYNCPOINT, 1), (MQGMO.NO_SYNCPOINT, 3)])

@@ -118,9 +118,11 @@ def grant_run(manager: Manager, handle: Handle, request: Request, entries: Seque
     hconn, in_unit = handle.hconn, request.syncpoint == ALWAYS
     unit = (hconn.unit or Unit()) if in_unit else Unit()
     run: list[Entry] = []
+    before: bytes | None = None  # messages that were put together share it
     for entry in islice(entries, max(0, manager.max_calls - unit.calls)):
-        if entry.msg_flags & IN_PARTS or reports.asked(entry, reports.COD):
+        if entry.msg_flags & IN_PARTS or (entry.packed_md is not before and reports.asked(entry, reports.COD)):
             break
+        before = entry.packed_md
         run.append(entry)
     if not run:
         return []
@@ -133,7 +135,7 @@ def grant_run(manager: Manager, handle: Handle, request: Request, entries: Seque
         handle.position = handle.position._replace(saved_context=context.of(run[-1]))
     manager.events.got(queue, len(run), now)
     form = properties.form_of(handle, request.properties)
-    grants = [Grant([entry], destructive=True, form=form if entry.properties else 0) for entry in run]
+    grants = [Grant([entry], 0, True, None, None, form if entry.properties else 0) for entry in run]  # noqa: FBT003
     if not in_unit:
         grants[0].unit = unit
     return grants

@@ -83,7 +83,7 @@ most that Python keeps in 32 bytes.
 """
 ID_MASK = (1 << ID_BITS) - 1
 
-_COMMON_FIELDS = 4  # of a packed descriptor: those of `Entry._fields`
+COMMON_FIELDS = 4  # of a packed descriptor: those of `Entry._fields`
 _pack = msgpack.Packer().pack
 
 
@@ -225,15 +225,16 @@ class Entry:
         )
 
     def packed_descriptor(self) -> bytes:
-        """The packed descriptor, as `MessageRow.descriptor` holds it."""
-        if type(self) is Entry and self.given_msg_id is None and self.correl_id == NO_ID:
+        """The packed descriptor, as `MessageRow.descriptor` holds it. A shared queue has MsgIds beside it."""
+        if type(self) is Entry and self.correl_id == NO_ID and (self.given_msg_id is None or self.queue.shared):
             return _plain_descriptor(self.priority, self.packed_md)
         packed: bytes = _pack(self._fields())
         return packed
 
     def _fields(self) -> tuple[object, ...]:
+        msg_id = None if self.queue.shared else self.given_msg_id
         correl_id = self.correl_id if self.correl_id != NO_ID else None
-        return self.priority, self.given_msg_id, correl_id, self.packed_md
+        return self.priority, msg_id, correl_id, self.packed_md
 
     @staticmethod
     def from_row(queue: MessageQueue, row: MessageRow, *, prepared: bool = False) -> Entry:
@@ -241,10 +242,10 @@ class Entry:
         id, _, rank, persistence, descriptor, length, data, backout_count, hardened, _, _, place, handling = row
         fields = msgpack.unpackb(descriptor, use_list=False)
         entry: Entry
-        if len(fields) == _COMMON_FIELDS:
+        if len(fields) == COMMON_FIELDS:
             entry = Entry(queue, id, rank, data, length)
             entry.priority, entry.given_msg_id, correl_id, entry.packed_md = fields
-        elif len(fields) == _COMMON_FIELDS + 1 and not (place or prepared):
+        elif len(fields) == COMMON_FIELDS + 1 and not (place or prepared):
             entry = ExpiringEntry(queue, id, rank, data, length)
             entry.priority, entry.given_msg_id, correl_id, entry.packed_md, entry.deadline = fields
         else:

@@ -30,7 +30,7 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from broker.core.queues.handle_position import HandlePosition
     from broker.core.queues.handles import Handle
@@ -222,9 +222,14 @@ class GetManyCall(GettingCall[list[GetAnswer]]):
         """True if it has got something."""
         return bool(self._grants)
 
-    def keep(self, grant: Grant) -> None:
-        """Another message for the answer."""
-        self._keep(grant)
+    def keep(self, grants: Sequence[Grant]) -> None:
+        """More messages for the answer."""
+        if not grants[0].destructive:
+            for grant in grants:
+                self._keep(grant)
+            return
+        self._grants += grants
+        self._got += [(entry, entry.unit) for grant in grants for entry in grant.entries if entry.unit is not None]
 
     def complete(self) -> None:
         """The answer is what has been got by now."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.core.message.entry import ID_BITS, ID_MASK, Entry, rank_of
+import msgpack
+
+from broker.core.message.entry import COMMON_FIELDS, ID_BITS, ID_MASK, Entry, rank_of
+from broker.core.message.handling import Handling
 from broker.core.message.rows import MessageRow
 from broker.mqi.structures import NO_ID
 
@@ -21,27 +26,36 @@ _STARTS_NOTHING: Final = 1 << 32  # `starts` in the schema
 OF_NO_MEMBER: Final = "member = '' AND epoch = 0"
 """Of rows of `held`: they are claimed by a consumer, or in the prepared unit of a sink, `unit`."""
 
-COLUMNS: Final = "place, persistent, descriptor, length, body, backout_count, handling, state, deadline"
-"""The columns of a row that `entry_of` reads."""
+COLUMNS: Final = "place, persistent, msg_id, descriptor, length, body, backout_count, handling, state, deadline"
+"""The columns of a row that `entry_of` reads, and two more."""
+
+_FIELDS: Final = itemgetter(*COLUMNS.split(", ")[:8])
 
 
 def entry_of(queue: SharedQueue, row: Any) -> Entry:
     """The entry of a row of this queue, with its body."""
-    place = row["place"]
-    return Entry.from_row(
-        queue,
-        MessageRow(
-            place & ID_MASK,
-            0,
-            rank_of(place),
-            int(row["persistent"]),
-            row["descriptor"],
-            row["length"],
-            row["body"],
-            row["backout_count"],
-            handling=row["handling"] or b"",
-        ),
-    )
+    place, persistent, msg_id, descriptor, length, body, backout_count, handling = _FIELDS(row)
+    fields = _unpacked(descriptor)
+    if len(fields) == COMMON_FIELDS:
+        entry = Entry(queue, place & ID_MASK, rank_of(place), body, length)
+        entry.priority, _, correl_id, entry.packed_md = fields
+        if correl_id is not None:
+            entry.correl_id = correl_id
+    else:
+        entry = Entry.from_row(queue, MessageRow(place & ID_MASK, 0, rank_of(place), 0, descriptor, length, body))
+    entry.given_msg_id = msg_id
+    entry.persistence = int(persistent)
+    entry.backout_count = backout_count
+    if handling:
+        entry.handling = Handling.unpack(handling)
+    return entry
+
+
+@lru_cache(maxsize=16)
+def _unpacked(descriptor: bytes) -> tuple[Any, ...]:
+    """The fields of a packed descriptor, which many messages have alike."""
+    fields: tuple[Any, ...] = msgpack.unpackb(descriptor, use_list=False)
+    return fields
 
 
 def put_arguments(entries: Sequence[Entry], now: float) -> tuple[list[Any] | None, ...]:
@@ -72,7 +86,8 @@ def plain_arguments(entries: Sequence[Entry]) -> tuple[Any, ...] | None:
     their identifiers and data, or have what most have not.
     """
     first = entries[0]
-    queue, shelf, persistence = first.queue, first.key >> ID_BITS, first.persistence
+    queue, shelf, persistence, packed_md = first.queue, first.key >> ID_BITS, first.persistence, first.packed_md
+    same = True
     for entry in entries:
         if (
             type(entry) is not Entry
@@ -83,11 +98,12 @@ def plain_arguments(entries: Sequence[Entry]) -> tuple[Any, ...] | None:
             or entry.persistence != persistence
         ):
             return None
+        same = same and entry.packed_md is packed_md and entry.priority == first.priority
     return (
         rank_of(first.key),
         bool(persistence),
-        [entry.msg_id for entry in entries],
-        alike([entry.packed_descriptor() for entry in entries]),
+        [entry.given_msg_id for entry in entries],
+        [first.packed_descriptor()] if same else alike([entry.packed_descriptor() for entry in entries]),
         [entry.data for entry in entries],
     )
 

@@ -14,7 +14,6 @@ rule 10.2.3).
 
 from __future__ import annotations
 
-from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,12 +40,11 @@ BATCHES_AT_ONCE: Final = 2
 
 _GET: Final = f"SELECT * FROM get_messages({', '.join(f'${number}' for number in range(1, 15))})"
 _GIVEN: Final = (
-    "SELECT place, persistent, descriptor, length, body, backout_count, handling FROM held "
+    "SELECT place, persistent, msg_id, descriptor, length, body, backout_count, handling FROM held "
     "WHERE member = $1 AND epoch = $2 AND unit = ANY ($3) AND kind = 2 AND place <> ALL ($4)"
 )
 _OVERDUE: Final = -1  # what a row without a message says, in `place`; else that is the depth
 _PLACE, _PERSISTENT = itemgetter("place"), itemgetter("persistent")
-_GET_OF = itemgetter(0)
 _BYTES_MAX, _PATIENT, _ABANDONED = attrgetter("bytes_max"), attrgetter("patient"), attrgetter("abandoned")
 
 
@@ -95,7 +93,7 @@ class BatchedGets:
             else:
                 given.append(row)
         given.sort(key=_PLACE)
-        unclaimed = self._hand_out(queue, given, slots, joined)
+        unclaimed = self._hand_out(queue, [entry_of(queue, row) for row in given], joined)
         if unclaimed:
             await self._member.returned.unclaimed({get: joined[get] for get, _ in unclaimed}, unclaimed)
 
@@ -103,7 +101,7 @@ class BatchedGets:
         self, queue: SharedQueue, key: GetKey, slots: Sequence[GetRequest], joined: dict[GetRequest, UnitJoin]
     ) -> list[Any]:
         """Return what is given, in no order: one message for each slot at most."""
-        units = [joined[get].id for get in slots]
+        in_units = any(each.id is not None for each in joined.values())
         begun = [each.id for each in joined.values() if each.begins]
         tags = [get.conversation.hconn.tag for get, each in joined.items() if each.begins]
         kept = all(each.id is not None and not each.if_persistent for each in joined.values())
@@ -111,8 +109,8 @@ class BatchedGets:
             key.msg_id,
             key.correl_id,
             len(slots),
-            units if begun or any(units) else None,
-            [joined[get].if_persistent for get in slots],
+            [joined[get].id for get in slots] if in_units else None,
+            [joined[get].if_persistent for get in slots] if in_units else None,
             begun,
             tags,
             min(map(_BYTES_MAX, joined)),
@@ -157,16 +155,10 @@ class BatchedGets:
             raise
 
     def _hand_out(
-        self,
-        queue: SharedQueue,
-        given: Sequence[Any],
-        slots: Sequence[GetRequest],
-        joined: dict[GetRequest, UnitJoin],
+        self, queue: SharedQueue, given: Sequence[Entry], joined: dict[GetRequest, UnitJoin]
     ) -> list[tuple[GetRequest, Entry]]:
-        """Grant in the core what the database has given, in order; what nobody takes."""
-        entries = [(get, entry_of(queue, row)) for get, row in zip(slots, given, strict=False)]
-        if len(entries) > 1:
-            entries = self._hand_out_runs(joined, entries)
+        """Grant in the core what the database has given to these gets, in order; what nobody takes."""
+        entries = self._hand_out_runs(joined, given)
         unclaimed = [each for each in entries if each[0].abandoned]
         if unclaimed:
             entries = [each for each in entries if not each[0].abandoned]
@@ -188,22 +180,24 @@ class BatchedGets:
         return unclaimed
 
     def _hand_out_runs(
-        self, joined: dict[GetRequest, UnitJoin], entries: list[tuple[GetRequest, Entry]]
+        self, joined: dict[GetRequest, UnitJoin], given: Sequence[Entry]
     ) -> list[tuple[GetRequest, Entry]]:
         """Grant what gets of many messages are given, as many as need nothing but to be granted: what is left."""
-        core, now, left = self._member.core, self._member.now(), []
-        for get, given in groupby(entries, _GET_OF):
-            each = list(given)
-            if get.count > 1 and not get.abandoned and get.error is None:
+        core, now, start = self._member.core, self._member.now(), 0
+        left: list[tuple[GetRequest, Entry]] = []
+        for get, its_unit in joined.items():
+            its = given[start : start + get.count]
+            start += len(its)
+            if get.count > 1 and its and not get.abandoned and get.error is None:
                 try:
-                    run = grant_run(core, get.handle, get.request, [entry for _, entry in each], now)
+                    run = grant_run(core, get.handle, get.request, its, now)
                 except MQError as error:
                     get.error, run = error, []
                 if run:
-                    written(run[0], joined[get], self._database.epoch)
+                    written(run[0], its_unit, self._database.epoch)
                     get.grants += run
-                    del each[: len(run)]
-            left += each
+                    its = its[len(run) :]
+            left += [(get, entry) for entry in its]
         return left
 
     def _grant(self, queue: SharedQueue, get: GetRequest, entry: Entry, joined: UnitJoin) -> Grant:

@@ -8,6 +8,7 @@ business.
 from __future__ import annotations
 
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from broker.core.calls.gets import getting
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor
     from broker.sharing.members.group_member import GroupMember
 
+_LENGTH = attrgetter("length")
 _NO_MSG_LOCKED: Final = int(MQRC.NO_MSG_LOCKED)
 
 
@@ -140,10 +142,10 @@ class Gets:
                 if not call.begun:
                     raise
                 break  # the next call meets it again
-            for grant in get.grants:
-                call.keep(grant)
-                room -= grant.length
-                count -= 1
+            if get.grants:
+                call.keep(get.grants)
+            room -= sum(map(_LENGTH, get.grants))
+            count -= len(get.grants)
             if get.abandoned or count <= 0 or room <= 0 or len(get.grants) < get.count:
                 break
         if call.begun:

@@ -1,7 +1,7 @@
 -- Expired messages of a queue go, the first of them: what a report on them has to say, and the depth then.
 CREATE OR REPLACE FUNCTION discard_messages(me text, my_epoch bigint, q_name text, at double precision, wanted integer)
 RETURNS TABLE (
-    place bigint, persistent boolean, descriptor bytea, length integer, body bytea, backout_count integer, handling bytea,
+    place bigint, persistent boolean, msg_id bytea, descriptor bytea, length integer, body bytea, backout_count integer, handling bytea,
     new_depth bigint
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -23,8 +23,8 @@ BEGIN
     total := depth_of(q_name);
     RETURN QUERY
         WITH p AS (DELETE FROM message_persistent WHERE ctid = ANY (ps)
-                   RETURNING place, persistent, descriptor, length, body, backout_count, handling),
+                   RETURNING place, persistent, msg_id, descriptor, length, body, backout_count, handling),
              n AS (DELETE FROM message_nonpersistent WHERE ctid = ANY (ns)
-                   RETURNING place, persistent, descriptor, length, body, backout_count, handling)
+                   RETURNING place, persistent, msg_id, descriptor, length, body, backout_count, handling)
         SELECT *, total FROM p UNION ALL SELECT *, total FROM n;
 END $$;

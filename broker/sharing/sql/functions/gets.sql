@@ -37,7 +37,7 @@ CREATE OR REPLACE FUNCTION get_messages(
     wanted integer, units uuid[], if_persistent boolean[], begun uuid[], tags bytea[], bytes_max bigint, patient boolean,
     counted boolean
 ) RETURNS TABLE (
-    place bigint, persistent boolean, descriptor bytea, length integer, body bytea, backout_count integer, handling bytea
+    place bigint, persistent boolean, msg_id bytea, descriptor bytea, length integer, body bytea, backout_count integer, handling bytea
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -48,7 +48,7 @@ DECLARE
     lasting boolean[];
     lengths integer[];
     overdue boolean;
-    number integer;
+    number bigint;
     size bigint;
     ps tid[];
     ns tid[];
@@ -56,45 +56,54 @@ DECLARE
     held_ns tid[];
     used uuid[];
 BEGIN
-    PERFORM fence(me, my_epoch);
-    PERFORM still_defined(q_name, q_version);
-    IF of_msg_id IS NULL AND of_correl_id IS NULL THEN
-        SELECT array_agg(f.ctid), array_agg(f.place), array_agg(f.persistent), array_agg(f.length), sum(f.length),
-               bool_or(f.deadline <= at), array_agg(f.ctid) FILTER (WHERE f.persistent),
-               array_agg(f.ctid) FILTER (WHERE NOT f.persistent)
-            INTO rows, places, lasting, lengths, size, overdue, ps, ns
-            FROM (SELECT ctid, place, persistent, length, deadline FROM message WHERE queue = q_name AND state = 1
-                  ORDER BY place LIMIT wanted FOR UPDATE SKIP LOCKED) AS f;
-    ELSE
-        SELECT array_agg(at_row), array_agg(place), array_agg(persistent), array_agg(length), bytes_max, bool_or(deadline <= at)
-            INTO rows, places, lasting, lengths, size, overdue FROM pick(q_name, of_msg_id, of_correl_id, wanted, false);
+    PERFORM 1 FROM member, object WHERE member.name = me AND epoch = my_epoch AND disposition = 'SHARED'
+        AND space = 'QUEUE' AND object.name = q_name AND object.version = q_version FOR KEY SHARE OF member;
+    IF NOT FOUND THEN
+        PERFORM fence(me, my_epoch);
+        PERFORM still_defined(q_name, q_version);
     END IF;
-    IF places IS NULL AND patient THEN
+    IF units IS NULL AND of_msg_id IS NULL AND of_correl_id IS NULL THEN  -- no more need be known of each
+        SELECT count(*), sum(f.length), bool_or(f.deadline <= at), array_agg(f.ctid) FILTER (WHERE f.persistent),
+               array_agg(f.ctid) FILTER (WHERE NOT f.persistent)
+            INTO number, size, overdue, ps, ns
+            FROM (SELECT ctid, persistent, length, deadline FROM message WHERE queue = q_name AND state = 1
+                  ORDER BY place LIMIT wanted FOR UPDATE SKIP LOCKED) AS f;
+    END IF;
+    IF number IS NULL OR size >= bytes_max THEN
+        SELECT count(*), sum(length), bool_or(deadline <= at), array_agg(at_row), array_agg(place), array_agg(persistent),
+               array_agg(length)
+            INTO number, size, overdue, rows, places, lasting, lengths
+            FROM pick(q_name, of_msg_id, of_correl_id, wanted, false);
+    END IF;
+    IF number = 0 AND patient THEN
         PERFORM set_config('lock_timeout', '1000', true);
-        SELECT array_agg(at_row), array_agg(place), array_agg(persistent), array_agg(length), bytes_max, bool_or(deadline <= at)
-            INTO rows, places, lasting, lengths, size, overdue FROM pick(q_name, of_msg_id, of_correl_id, wanted, true);
+        SELECT count(*), sum(length), bool_or(deadline <= at), array_agg(at_row), array_agg(place), array_agg(persistent),
+               array_agg(length)
+            INTO number, size, overdue, rows, places, lasting, lengths
+            FROM pick(q_name, of_msg_id, of_correl_id, wanted, true);
         PERFORM set_config('lock_timeout', '0', true);
     END IF;
     IF overdue THEN
-        RETURN QUERY SELECT -1::bigint, NULL::boolean, ''::bytea, 0, ''::bytea, 0, NULL::bytea;
+        RETURN QUERY SELECT -1::bigint, NULL::boolean, ''::bytea, ''::bytea, 0, ''::bytea, 0, NULL::bytea;
         RETURN;
-    ELSIF places IS NULL THEN
+    ELSIF number = 0 THEN
         RETURN;
     END IF;
     IF size >= bytes_max THEN
         size := 0;
-        FOR number IN 1 .. cardinality(places) LOOP
-            size := size + lengths[number];
+        FOR nth IN 1 .. number LOOP
+            size := size + lengths[nth];
             IF size >= bytes_max THEN
-                places := places[:number];  -- the others stay locked to the end of the transaction, and are passed over
+                number := nth;  -- the others stay locked to the end of the transaction, and are passed over
+                rows := rows[:number];
                 EXIT;
             END IF;
         END LOOP;
-        rows := rows[:cardinality(places)];
+    END IF;
+    IF units IS NULL AND rows IS NOT NULL THEN
         SELECT array_agg(r) FILTER (WHERE p), array_agg(r) FILTER (WHERE NOT p) INTO ps, ns
             FROM unnest(rows, lasting) AS known (r, p) WHERE r IS NOT NULL;
-    END IF;
-    IF units IS NOT NULL THEN
+    ELSIF units IS NOT NULL THEN
         SELECT array_agg(r) FILTER (WHERE p AND u IS NULL), array_agg(r) FILTER (WHERE NOT p AND (u IS NULL OR i)),
                array_agg(r) FILTER (WHERE p AND u IS NOT NULL), array_agg(r) FILTER (WHERE NOT p AND u IS NOT NULL AND NOT i),
                array_agg(DISTINCT u) FILTER (WHERE u IS NOT NULL AND (p OR NOT i))
@@ -110,19 +119,19 @@ BEGIN
                  n AS (DELETE FROM message_nonpersistent WHERE ctid = ANY (held_ns) RETURNING *)
             INSERT INTO held SELECT gone.*, 2, me, my_epoch, units[array_position(places, gone.place)]
                 FROM (SELECT * FROM p UNION ALL SELECT * FROM n) AS gone
-                RETURNING place, persistent, descriptor, length, body, backout_count, handling;
+                RETURNING place, persistent, msg_id, descriptor, length, body, backout_count, handling;
     END IF;
-    IF ps IS NOT NULL OR ns IS NOT NULL THEN
-        RETURN QUERY
-            WITH p AS (DELETE FROM message_persistent WHERE ctid = ANY (ps)
-                       RETURNING place, persistent, descriptor, length, body, backout_count, handling),
-                 n AS (DELETE FROM message_nonpersistent WHERE ctid = ANY (ns)
-                       RETURNING place, persistent, descriptor, length, body, backout_count, handling)
-            SELECT * FROM p UNION ALL SELECT * FROM n;
+    IF ps IS NOT NULL THEN
+        RETURN QUERY DELETE FROM message_persistent WHERE ctid = ANY (ps)
+            RETURNING place, persistent, msg_id, descriptor, length, body, backout_count, handling;
     END IF;
-    PERFORM count_in(q_name, -cardinality(places), my_turn);
+    IF ns IS NOT NULL THEN
+        RETURN QUERY DELETE FROM message_nonpersistent WHERE ctid = ANY (ns)
+            RETURNING place, persistent, msg_id, descriptor, length, body, backout_count, handling;
+    END IF;
+    PERFORM count_in(q_name, -number, my_turn);
     IF counted THEN
-        RETURN QUERY SELECT depth_of(q_name), NULL::boolean, ''::bytea, 0, ''::bytea, 0, NULL::bytea;
+        RETURN QUERY SELECT depth_of(q_name), NULL::boolean, ''::bytea, ''::bytea, 0, ''::bytea, 0, NULL::bytea;
     END IF;
 END $$;
 

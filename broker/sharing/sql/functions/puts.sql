@@ -99,12 +99,17 @@ CREATE OR REPLACE FUNCTION put_alike(
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     me text := current_setting('evermq.member');
+    my_epoch bigint := current_setting('evermq.epoch')::bigint;
     arrived bigint := cardinality(msg_ids);
     shelf bigint := (9 - rank)::bigint << 56;
     depth bigint;
 BEGIN
-    PERFORM fence(me, current_setting('evermq.epoch')::bigint);
-    PERFORM unchanged(q_name, q_version);
+    PERFORM 1 FROM member, object WHERE member.name = me AND epoch = my_epoch AND disposition = 'SHARED'
+        AND space = 'QUEUE' AND object.name = q_name AND object.version = q_version FOR KEY SHARE;
+    IF NOT FOUND THEN
+        PERFORM fence(me, my_epoch);
+        PERFORM unchanged(q_name, q_version);
+    END IF;
     PERFORM reserve(q_name, arrived, max_depth, 0);
     IF lasting THEN
         INSERT INTO message_persistent (place, length, state, persistent, queue, put_by, msg_id, descriptor, body)
