@@ -50,9 +50,24 @@ def each_prepared(
             before, made = fields, {}
         text = isinstance(data, str)
         if text not in made:
-            read = None if fields is None else MessageDescriptor.from_tuple(fields)
-            made[text] = described(read, persistence, text=text)
+            made[text] = described(_read(fields), persistence, text=text)
         yield made[text], data if type(data) is bytes else encoded(data, f"messages[{number}]")
+
+
+def _read(fields: tuple[Any, ...] | None) -> MessageDescriptor | None:
+    """The descriptor with these fields: the same for each batch with them, so that its puts are found to be alike."""
+    if fields is None:
+        return None
+    try:
+        return _known(fields, tuple(map(type, fields)))
+    except TypeError:  # a bytearray among them
+        return MessageDescriptor.from_tuple(fields)
+
+
+@lru_cache(maxsize=16)
+def _known(fields: tuple[Any, ...], _types: tuple[type, ...]) -> MessageDescriptor:
+    """What is equal is not the same yet: 1.0 is refused where 1 is not."""
+    return MessageDescriptor.from_tuple(fields)
 
 
 def many(messages: Iterable[Item], md: MessageDescriptor | None) -> Iterable[Item]:

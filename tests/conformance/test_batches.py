@@ -84,6 +84,18 @@ async def test_a_descriptor_may_change_from_message_to_message(queue: Queue) -> 
     assert [result.md.expiry for result in results] == [1000, 1001, 1002, 1003, 1004]
 
 
+async def test_a_batch_with_a_descriptor_that_is_refused_spoils_none_with_an_equal_one(queue: Queue) -> None:
+    for _ in range(2):
+        refused = MessageDescriptor(priority=5.0)  # type: ignore[arg-type]
+        with pytest.raises((TypeError, MQError)):
+            await queue.put_many(bodies(2), refused)
+        results = await queue.put_many(bodies(2), MessageDescriptor(priority=5))
+        assert [result.md.priority for result in results] == [5, 5]
+    results[0].md.priority = 9
+    again = await queue.put_many(bodies(1), MessageDescriptor(priority=5))
+    assert again[0].md.priority == 5
+
+
 async def test_under_syncpoint_a_batch_joins_the_unit_of_work(
     connection: Connection, queue: Queue, other_queue: Queue
 ) -> None:

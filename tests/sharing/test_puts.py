@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import msgpack
 import pytest
 
 from broker.mqi import (
@@ -120,6 +121,29 @@ async def test_trap_6_a_message_has_its_identifiers_whoever_reads_it(members: Me
     wanted = GetMessageOptions(match_options=MQMO.MATCH_MSG_ID)
     got = await there.get(MessageDescriptor(msg_id=put.md.msg_id), wanted)
     assert (got.md.msg_id, got.data) == (put.md.msg_id, b"x")
+
+
+async def test_what_puts_of_a_batch_have_alike_is_written_alike_and_the_msg_id_beside_it(
+    members: Members, queue: Queue
+) -> None:
+    put = await queue.put_many([b"%d" % number for number in range(5)])
+    found = await members.group.rows("SELECT msg_id, descriptor FROM message ORDER BY place")
+    assert [row["msg_id"] for row in found] == [each.msg_id for each in put]
+    assert all(row["msg_id"] not in row["descriptor"] for row in found)
+    assert len({row["descriptor"] for row in found}) <= 2, "the first is completed before there is a template"
+    got = await (await (await members.connect("QM2")).open("Q", ALL)).get_many(5)
+    assert [(each.md.msg_id, each.data) for each in got] == [(each.msg_id, b"%d" % n) for n, each in enumerate(put)]
+
+
+async def test_a_descriptor_that_has_a_msg_id_of_its_own_is_read_too(members: Members, queue: Queue) -> None:
+    put = await queue.put(b"of an older version", MessageDescriptor(priority=3))
+    found = await members.group.value("SELECT descriptor FROM message")
+    priority, none, correl_id, packed_md = msgpack.unpackb(found)
+    assert none is None
+    older = msgpack.packb((priority, put.md.msg_id, correl_id, packed_md))
+    await members.group.rows("UPDATE message SET descriptor = $1", older)
+    got = await queue.get()
+    assert (got.md.msg_id, got.md.priority, got.data) == (put.md.msg_id, 3, b"of an older version")
 
 
 async def test_puts_that_are_made_in_one_turn_are_written_in_few_statements(members: Members, queue: Queue) -> None:

@@ -134,8 +134,14 @@ class SharedQueue(LocalQueue):
         _part(unit).placed.append(entry)
 
     def place_all(self, entries: Sequence[Entry], unit: Unit, size: int) -> None:
+        self.structure.check(self.name)
         for entry in entries:
-            self.place(entry, unit)
+            if entry.given_msg_id is None:
+                entry.given_msg_id = entry.msg_id
+            entry.state = PUT_PENDING
+            entry.unit = unit
+        self.depth += len(entries)
+        _part(unit).placed += entries
 
     def prepare(self, entries: Sequence[Entry]) -> None:
         self.structure.check(self.name)
@@ -145,7 +151,8 @@ class SharedQueue(LocalQueue):
 
     def arrive(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
-            self._leave(entry)
+            entry.state = GONE
+            entry.unit = None
 
     def withdraw(self, entry: Entry) -> None:
         self.depth -= 1

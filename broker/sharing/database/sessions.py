@@ -7,6 +7,7 @@ loses a session while a transaction is being committed finds out what has become
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -97,13 +98,13 @@ class DatabaseSession(asyncpg.Connection):  # type: ignore[misc]  # asyncpg tell
         return self._make(super().fetchval(*arguments, **options))
 
     async def _make(self, call: Coroutine[Any, Any, Any]) -> Any:
-        figures, began = self.figures, anyio.current_time()
+        figures, began = self.figures, monotonic()
         if figures is not None:
             figures.round_trips += 1
         try:
             found = await call
             if figures is not None:
-                figures.seconds.add(anyio.current_time() - began)
+                figures.seconds.add(monotonic() - began)
             return found
         except AttributeError as error:
             if not self.is_closed():
