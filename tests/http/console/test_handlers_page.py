@@ -81,12 +81,13 @@ async def test_n3_6_outcomes_what_runs_now_and_the_last_error(
     await shop.app.put("ORDERS", b"bad")
     while not (await connection.status())["handlers"][0]["dead_lettered"]:
         await anyio.lowlevel.checkpoint()
-    await shop.app.put("ORDERS", b"slow")
+    slow = await shop.app.put("ORDERS", b"slow")
     await shop.began.wait()
+    await clock.advance(120)
     page = await browser.get("/console/handlers")
     text = words(page)
     assert "ship on ORDERS" in text
-    assert "1 message is got and not committed by shop" in text
+    assert f"ORDERS …{slow.md.msg_id.hex()[-12:]} uncommitted get 2 m ago shop" in text
     assert "ValueError: <b>bad</b>" in text.replace("&lt;", "<").replace("&gt;", ">")
     assert "<b>bad" not in page.text
     assert "every 1 h" in text or "every" in text

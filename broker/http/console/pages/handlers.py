@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import htpy as h
 from markupsafe import Markup
 
+from broker.http.console.browsing.held import HeldRows, held_rows, held_table
 from broker.http.console.elements import (
     PageColumn,
     badge,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from starlette.datastructures import FormData
 
     from broker import Connection
+    from broker.http.console.browsing.held import HeldRow
     from broker.http.console.figures.look import StatusLook
     from broker.http.console.page import Parts
     from broker.http.console.visit import Visit
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
 HANDLERS_SHOWN: Final = 200
 RUNNING_EXPLAINED: Final = 20
-"""Of so many queues it is told who has their messages in hand."""
+"""Of so many queues it is told which messages are in hand, and in whose."""
 
 _RUN: Final = ".RUN"
 _HANDLERS: Final = (
@@ -59,7 +61,6 @@ _HANDLERS: Final = (
     PageColumn("Run", figures=True, wide=True, title="how long the handler took: the median"),
     PageColumn("95 %", figures=True, wide=True, title="95 % of the runs took no longer"),
 )
-_RUNNING: Final = (PageColumn("Queue"), PageColumn("In the hands of"), PageColumn("Since"))
 _SCHEDULES: Final = (
     PageColumn("Schedule"),
     PageColumn("Comes", wide=True),
@@ -141,36 +142,22 @@ def _error(visit: Visit, handler: Mapping[str, Any]) -> Keyed:
     return Keyed(key, Markup(h.li({"data-key": key})[when(handler["last_error_at"], visit.now), words]))
 
 
-async def _running(connection: Connection, look: StatusLook) -> list[tuple[str, str, float]]:
-    """Return the holders of messages of which queue, in words, and since when they have them; the longest first."""
-    found: list[tuple[str, str, float]] = []
+async def _running(connection: Connection, look: StatusLook) -> HeldRows:
+    """Return the messages that handlers have in hand, as far as they are named."""
+    named: list[HeldRow] = []
     busy = [each for each in look.handlers if each["running"]]
-    for handler in busy[:RUNNING_EXPLAINED]:
-        queue = look.queue(handler["queue"])
-        if queue is None or queue["depth"] > EXPLAINED_MAX:
-            continue
-        explanation = await connection.explain(handler["queue"])
-        found += [
-            (handler["queue"], each.text, float(each.figures.get("since", 0.0)))
-            for each in explanation.findings
-            if each.code == Cause.UNCOMMITTED_GET
-        ]
-    return sorted(found, key=lambda each: each[2])
+    for q_name in list(dict.fromkeys(each["queue"] for each in busy))[:RUNNING_EXPLAINED]:
+        queue = look.queue(q_name)
+        if queue is not None and queue["depth"] <= EXPLAINED_MAX:
+            named += held_rows(await connection.explain(q_name), (Cause.UNCOMMITTED_GET,)).named
+    named.sort(key=lambda each: (not each.since, each.since))
+    return HeldRows(named, max(len(named), sum(each["running"] for each in busy)))
 
 
-def _running_table(visit: Visit, running: Sequence[tuple[str, str, float]]) -> Node:
-    if not running:
+def _running_table(visit: Visit, running: HeldRows) -> Node:
+    if not running.messages:
         return empty("No handler has a message in hand.")
-    rows = (
-        h.tr({"data-key": f"{q_name} {since}"})[
-            cells(
-                _RUNNING,
-                [h.a(href=visit.url("queues", q_name))[shown(q_name)], shown(text, 300), when(since, visit.now)],
-            )
-        ]
-        for q_name, text, since in running
-    )
-    return table("Running now", _RUNNING, h.tbody[rows])
+    return held_table(visit, "Running now", running, queues=True)
 
 
 async def _paused(connection: Connection, q_names: Iterable[str]) -> dict[str, bool]:
