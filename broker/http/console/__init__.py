@@ -6,6 +6,7 @@ site       what all pages share
 visit      one request of a caller, and what pages ask of it
 page       what a page is: content, live parts, actions
 layout     the document around a page
+troubles   what of the queue manager is not ready, above the content of each page
 elements   elements that pages share
 rows       the rows of queues and handlers
 forms      buttons, each with the line that it sends

@@ -27,6 +27,7 @@ from broker.http.console.elements import (
 from broker.http.console.forms import text_input
 from broker.http.console.page import ConsolePage, Content
 from broker.http.console.pages.queue import EXPLAINED_MAX, tabs
+from broker.http.refusals import AWAY
 from broker.mqi import MQPER, MQRC, MQError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ async def _content(visit: Visit) -> Content:
     try:
         cursor, number, rows, again = await _page(visit, name, asked(visit))
     except MQError as error:
-        if error.reason in (MQRC.NOT_AUTHORIZED, MQRC.UNKNOWN_OBJECT_NAME):
+        if error.reason in (*AWAY, MQRC.NOT_AUTHORIZED, MQRC.UNKNOWN_OBJECT_NAME):
             raise
         return Content(name, [*head, h.p(".notice.bad", role="alert")[shown(str(error), 600)]], crumbs)
     found = table("Messages", COLUMNS, h.tbody[(_row(visit, name, each) for each in rows)]) if rows else _nothing(visit)

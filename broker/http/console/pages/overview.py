@@ -183,8 +183,6 @@ def _problems(look: StatusLook, made: OverviewFigures) -> Iterator[str]:
     """Yield the problems in words, the worst first."""
     for name, why in look.failing.items():
         yield f"not ready: {name}: {why}"
-    if look.figures["quiescing"]:
-        yield "the queue manager is quiescing"
     if made.old:
         oldest = min(made.old, key=lambda name: look.oldest[name])
         age = coarse_age(look.at - look.oldest[oldest])
