@@ -42,6 +42,7 @@ class Deliveries:
         self._services: dict[LocalQueue, Service] = {}
         self._workers: dict[Hconn, DeliveryWorker] = {}
         self._counts: dict[tuple[str, str], HandlerCounts] = {}
+        self._counted: list[tuple[str, str]] = []  # the keys of these in order, as they were when somebody asked
         self._last_id = 0
         self._last_service = 0
         self._due: list[Entry] = []  # held for a dead-letter queue, and to be tried again
@@ -376,7 +377,9 @@ class Deliveries:
 
     def counts(self) -> list[tuple[str, str, HandlerCounts]]:
         """By queue and handler, in the order of their names."""
-        return [(q_name, handler, self._counts[q_name, handler]) for q_name, handler in sorted(self._counts)]
+        if len(self._counted) != len(self._counts):  # none is ever removed
+            self._counted = sorted(self._counts)
+        return [(q_name, handler, self._counts[q_name, handler]) for q_name, handler in self._counted]
 
     def workers(self, queue: LocalQueue, counts: HandlerCounts) -> int:
         """Return the number of connections that serve a queue now, under the handler that is counted there."""

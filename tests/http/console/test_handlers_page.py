@@ -87,7 +87,7 @@ async def test_n3_6_outcomes_what_runs_now_and_the_last_error(
     page = await browser.get("/console/handlers")
     text = words(page)
     assert "ship on ORDERS" in text
-    assert f"ORDERS …{slow.md.msg_id.hex()[-12:]} uncommitted get 2 m ago shop" in text
+    assert f"ORDERS …{slow.md.msg_id.hex()[-12:]} 2 m ago shop" in text
     assert "ValueError: <b>bad</b>" in text.replace("&lt;", "<").replace("&gt;", ">")
     assert "<b>bad" not in page.text
     assert "every 1 h" in text or "every" in text

@@ -93,25 +93,29 @@ def _holder(figures: Mapping[str, Any]) -> tuple[str, str]:
     return str(figures.get("why", "")), ""
 
 
-def held_table(visit: Visit, label: str, held: HeldRows, *, queues: bool = False) -> Element:
-    """The first of these messages as a table, and how many more there are; `queues` adds the queue of each."""
-    columns = (PageColumn("Queue"), *_COLUMNS) if queues else _COLUMNS
-    rows = (h.tr(".held")[cells(columns, _cells(visit, each, queues=queues))] for each in held.named[:HELD_SHOWN])
+def held_table(visit: Visit, label: str, held: HeldRows, *, running: bool = False) -> Element:
+    """The first of these messages as a table, and how many more there are. Those that are `running` under handlers are
+    of several queues, and all held alike.
+    """
+    columns = (PageColumn("Queue"), _COLUMNS[0], *_COLUMNS[2:]) if running else _COLUMNS
+    rows = (h.tr(".held")[cells(columns, _cells(visit, each, running=running))] for each in held.named[:HELD_SHOWN])
     left = held.messages - min(len(held.named), HELD_SHOWN)
     more = h.p(".soft")[f"and {left:,} more; the explanation of the queue has all who hold some"] if left > 0 else None
     return h.div[table(label, columns, h.tbody[rows]), more]
 
 
-def _cells(visit: Visit, each: HeldRow, *, queues: bool) -> Sequence[Node]:
+def _cells(visit: Visit, each: HeldRow, *, running: bool) -> Sequence[Node]:
     url = visit.url("queues", each.q_name, "messages", each.msg_id.hex())
     holder = shown(each.holder, 120) if each.holder else h.span(".none")["–"]
     job = f"/jobs/{quote(each.q_name, safe='')}/{each.msg_id.hex()}"
-    values: list[Node] = [
-        h.a(href=url, title="why it waits")[identifier(each.msg_id)],
-        badge(each.cause.replace("_", " ").lower(), "bad" if each.cause == Cause.DAMAGED else "warn"),
+    msg_id = h.a(href=url, title="why it waits")[identifier(each.msg_id)]
+    others: list[Node] = [
         when(each.since, visit.now),
         h.a(href=visit.url(each.page))[holder] if each.page else holder,
         shown(each.user),
         h.a(href=job)["Job"],
     ]
-    return [h.a(href=visit.url("queues", each.q_name))[shown(each.q_name)], *values] if queues else values
+    if running:
+        return [h.a(href=visit.url("queues", each.q_name))[shown(each.q_name)], msg_id, *others]
+    state = badge(each.cause.replace("_", " ").lower(), "bad" if each.cause == Cause.DAMAGED else "warn")
+    return [msg_id, state, *others]

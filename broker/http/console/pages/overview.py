@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
@@ -10,6 +9,7 @@ import htpy as h
 from markupsafe import Markup
 
 from broker.http.console.elements import empty, in_turns, keyed, live, octets, section, shown, table, when
+from broker.http.console.figures.look import first_of
 from broker.http.console.page import ConsolePage, Content, Keyed
 from broker.http.console.rows import (
     HANDLER_COLUMNS,
@@ -97,7 +97,7 @@ async def _figures(look: StatusLook) -> OverviewFigures:
                 old.append(queue["name"])
         if number % _STEP == 0:
             await anyio.lowlevel.checkpoint()
-    first = nsmallest(QUEUES_SHOWN, filled, key=_place(look))
+    first = await first_of(filled, _place(look), QUEUES_SHOWN)
     made = OverviewFigures(first, len(filled), system, messages, puts, gets, old, damaged)
     look.made["overview"] = made
     return made
@@ -106,12 +106,12 @@ async def _figures(look: StatusLook) -> OverviewFigures:
 async def _parts(visit: Visit) -> Parts:
     look = await visit.look()
     figures = await _figures(look)
-    handlers = sorted(look.handlers, key=lambda each: (-look.rates.of_handler(each, "failed"), each["queue"]))
+    handlers = await look.failing_most(HANDLERS_SHOWN)
     return {
         "health": [*_health(look, figures)],
         "queues": await in_turns(figures.first, lambda each: queue_row(visit, look, each)),
         "folded": [_folded(visit, look, figures)],
-        "handlers": [handler_row(visit, look, each) for each in handlers[:HANDLERS_SHOWN]],
+        "handlers": await in_turns(handlers, lambda each: handler_row(visit, look, each)),
         "no-handlers": [] if handlers else [_said("none", "No handler has served a queue since the start.")],
         "lately": [_event(visit, each) for each in list(look.events)[:EVENTS_SHOWN]],
         "no-events": [] if look.events else [_said("none", "Nothing: no dead letter, no refused put.")],
