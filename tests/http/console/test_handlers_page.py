@@ -133,3 +133,16 @@ async def test_n4_1_who_may_look_and_nothing_else_pauses_nothing(
     assert (await browser.post("/console/handlers", data=form("pause", queue="ORDERS"))).status_code == 403
     [reply] = await connection.mqsc("DISPLAY QLOCAL(ORDERS) TRIGGER")
     assert reply.attributes[0]["TRIGGER"] is True
+
+
+async def test_n1_1_a_message_that_was_given_up_before_anybody_looked_is_told_by_the_verdict(
+    browser: httpx.AsyncClient, shop: Shop, clock: VirtualClock, connection: Connection
+) -> None:
+    await shop.app.put("ORDERS", b"bad")
+    while not (await connection.status())["handlers"][0]["dead_lettered"]:
+        await anyio.lowlevel.checkpoint()
+    text = words(await browser.get("/console/"))
+    assert "All is well" not in text
+    assert "ship, which failed in the last minutes" in text
+    await clock.advance(400)
+    assert "which failed in the last minutes" not in words(await browser.get("/console/"))

@@ -62,7 +62,8 @@ async def _content(visit: Visit) -> Content:
 
 class OverviewFigures(NamedTuple):
     """A look, as the first page shows it: the first queues, how many hold messages, how many are of the system, all
-    messages, what comes and goes in a second, and the queues whose messages are old.
+    messages, what comes and goes in a second, the queues whose messages are old, and the handler that failed last of
+    those that have given up messages.
     """
 
     first: Sequence[Mapping[str, Any]]
@@ -73,6 +74,7 @@ class OverviewFigures(NamedTuple):
     gets: float
     old: Sequence[str]
     damaged: int
+    given_up: Mapping[str, Any] | None
 
 
 async def _figures(look: StatusLook) -> OverviewFigures:
@@ -98,7 +100,13 @@ async def _figures(look: StatusLook) -> OverviewFigures:
         if number % _STEP == 0:
             await anyio.lowlevel.checkpoint()
     first = await first_of(filled, _place(look), QUEUES_SHOWN)
-    made = OverviewFigures(first, len(filled), system, messages, puts, gets, old, damaged)
+    given_up: Mapping[str, Any] | None = None
+    for number, each in enumerate(look.handlers, 1):
+        if each["dead_lettered"] and each["last_error_at"] > (given_up or {}).get("last_error_at", 0.0):
+            given_up = each
+        if number % _STEP == 0:
+            await anyio.lowlevel.checkpoint()
+    made = OverviewFigures(first, len(filled), system, messages, puts, gets, old, damaged, given_up)
     look.made["overview"] = made
     return made
 
@@ -194,6 +202,8 @@ def _problems(look: StatusLook, made: OverviewFigures) -> Iterator[str]:
     letters = sum(each.number for each in look.events if look.at - each.at < _OLD_SECONDS and each.kind == "bad")
     if letters:
         yield f"{letters:,} dead letters or refused puts in the last minutes"
+    elif made.given_up is not None and look.at - made.given_up["last_error_at"] < _OLD_SECONDS:  # before the first look
+        yield f"dead letters of {made.given_up['handler'] or made.given_up['queue']}, which failed in the last minutes"
     if made.damaged:
         yield f"{made.damaged:,} messages are damaged"
 

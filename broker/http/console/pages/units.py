@@ -66,7 +66,7 @@ _CONSUMERS: Final = (
     PageColumn("Pinned", figures=True, wide=True, title="of them, those that a batch has been given"),
     PageColumn("Age", figures=True, title="of its oldest claim"),
     PageColumn("Lag", figures=True, title="messages that are available on its queues"),
-    PageColumn("Lag, oldest", figures=True, wide=True),
+    PageColumn("Oldest", figures=True, wide=True, title="how long the oldest of them has been there"),
 )
 
 COMMIT_SAID: Final = "its puts become visible, what it has got is gone for good"
