@@ -104,6 +104,7 @@ PARTS: Final = {
     "tests/http/console/test_objects_page.py::test_n2_3_hostile_queries_are_text": 20,
     "tests/http/console/test_pages.py": 2,
     "tests/http/console/test_served.py": 8,
+    "tests/http/console/test_very_many.py": NONE,
     "tests/http/rest/test_pymqrest.py": NONE,
     "tests/http/rest/test_schemathesis.py": NONE,
     "tests/security/": 2,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from broker.commands import errors, judging
 from broker.commands.display import dictionary, layout, mqsc_token, zmqsc_token
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from broker.core.names.definitions import Definition
     from broker.core.security.caller import Caller
 
+AskedRows: TypeAlias = "dict[tuple[str, int], list[Attribute]]"
+"""The attributes that a DISPLAY asks for, by the kind and type of the objects."""
+
 
 def display(request: DisplayRequest, catalog: Catalog, caller: Caller | None = None) -> Iterator[CommandReply | None]:
     """The reply in parts: each object under a heading of its own, and None for an object that is not meant, or that the
@@ -35,9 +38,10 @@ def display(request: DisplayRequest, catalog: Catalog, caller: Caller | None = N
     noun = SHOWN[request.noun]
     token = zmqsc_token if request.tpf else mqsc_token
     none_fits = True
+    rows: AskedRows = {}
     for definition in _definitions(request, catalog):
         seen = definition is not None and judging.may_see(caller, definition)
-        shown = _shown(request, definition, catalog) if definition is not None and seen else None
+        shown = _shown(request, definition, catalog, rows) if definition is not None and seen else None
         if shown is None:
             yield None
             continue
@@ -57,7 +61,7 @@ def display_checked(definition: Definition | None, lines: Iterable[str], catalog
     shown: list[tuple[Attribute, Value]] = []
     if definition is not None:
         request = DisplayRequest("CHLAUTH", definition.name, ("CHLAUTH",))
-        shown = _shown(request, definition, catalog) or []
+        shown = _shown(request, definition, catalog, {}) or []
     text = layout(f"{noun.code}: {noun.heading}", (mqsc_token(row, value) for row, value in shown))
     attributes = (dictionary(shown),) if shown else ()
     return CommandReply(code=noun.code, text="\n".join([text, *lines]), attributes=attributes)
@@ -129,8 +133,12 @@ def _named_in(space: str, request: DisplayRequest, catalog: Catalog) -> Iterator
         yield None
 
 
-def _shown(request: DisplayRequest, definition: Definition, catalog: Catalog) -> list[tuple[Attribute, Value]] | None:
-    """The attributes asked for that this kind of object has, with their values; None if the condition does not hold."""
+def _shown(
+    request: DisplayRequest, definition: Definition, catalog: Catalog, asked: AskedRows
+) -> list[tuple[Attribute, Value]] | None:
+    """The attributes asked for that this kind of object has, with their values; None if the condition does not hold.
+    `asked` are those of objects that this request has met before.
+    """
     rows = TABLE[definition.kind]
     type = type_of(definition.kind, definition.attributes)
     if request.types and type not in request.types:
@@ -141,16 +149,19 @@ def _shown(request: DisplayRequest, definition: Definition, catalog: Catalog) ->
         row = rows.get(condition.keyword)
         if row is None or not row.is_of(type) or not condition.holds(value_of(row, definition, status)):
             return None
-    named = _named(request)
-    return [
-        (row, value_of(row, definition, status))
-        for row in rows_of(definition.kind, type)
-        if _is_shown(request, definition, row, named)
-    ]
+    key = definition.kind, type
+    found = asked.get(key)
+    if found is None or definition.kind == "CHLAUTH":
+        named = _named(request)
+        all_rows = rows_of(definition.kind, type)
+        found = asked[key] = [row for row in all_rows if _is_shown(request, definition, row, named)]
+    return [(row, value_of(row, definition, status)) for row in found]
 
 
 def _is_shown(request: DisplayRequest, definition: Definition, row: Attribute, named: set[str]) -> bool:
-    """True if the attribute is one of those asked for, or tells which object this is."""
+    """True if the attribute is one of those asked for, or tells which object this is: for all objects of a kind and
+    type alike, but for channel authentication records.
+    """
     if definition.kind == "CHLAUTH":
         briefly = not (request.everything or request.keywords)
         if row.keyword == "QSGDISP" and definition.shared and briefly:

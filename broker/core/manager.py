@@ -145,8 +145,11 @@ class Manager:
         """
         self._check_open(hconn, options)
         if od.records:
-            return distribution.open_list(self.objects, hconn, od, options)
-        handle = opening.open_object(self.objects, hconn, od, options)
+            return distribution.open_list(self.objects, hconn, od, options, tick)
+        return self._opened(opening.open_object(self.objects, hconn, od, options), tick)
+
+    def _opened(self, handle: Handle, tick: float) -> Handle:
+        handle.opened_at = tick
         if handle.removes and handle.queue is not None:
             self.triggers.input_opened(handle.queue, tick)
         return handle
@@ -171,10 +174,7 @@ class Manager:
 
     def open_dynamic(self, hconn: Hconn, od: ObjectDescriptor, name: str, options: int, tick: float = 0.0) -> Handle:
         """Open the dynamic queue just made. If it is a temporary one it ends with this handle."""
-        handle = opening.open_dynamic(self.objects, hconn, od, name, options)
-        if handle.removes and handle.queue is not None:
-            self.triggers.input_opened(handle.queue, tick)
-        return handle
+        return self._opened(opening.open_dynamic(self.objects, hconn, od, name, options), tick)
 
     def _check_open(self, hconn: Hconn, options: int) -> None:
         check_open(options)

@@ -38,6 +38,9 @@ STATUSES: Final[dict[int, int]] = {
 }
 """The statuses of reasons of the queue manager; any other is that of a request that is not good."""
 
+AWAY: Final = frozenset(reason for reason, status in STATUSES.items() if status == UNAVAILABLE)
+"""The reasons for which the queue manager serves nobody now, and may later."""
+
 CHALLENGES: Final = 'Basic realm="EverMQ", charset="UTF-8", Bearer realm="EverMQ"'
 
 

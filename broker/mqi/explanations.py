@@ -74,7 +74,8 @@ class Cause(StrEnum):
 class Finding:
     """One thing found: what it is about (a `Cause`; a newer queue manager may know others), a sentence, and figures.
 
-    Identifiers in the figures are hexadecimal digits, moments are seconds since 1970.
+    Identifiers in the figures are hexadecimal digits, moments are seconds since 1970. Of messages that somebody holds,
+    `msg_ids` are the first ten; of more than a hundred units of work, those of the first hundred.
     """
 
     code: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -25,9 +26,15 @@ class Rates:
     def __init__(self, before: Observation | None, now: Observation) -> None:
         self.now = now
         self._seconds = 0.0 if before is None else now.at - before.at
-        figures = {} if before is None else before.figures
-        self._queues = {each["name"]: each for each in figures.get("queues", ())}
-        self._handlers = {(each["queue"], each["handler"]): each for each in figures.get("handlers", ())}
+        self._before: Mapping[str, Any] = {} if before is None else before.figures
+
+    @cached_property
+    def _queues(self) -> dict[str, Mapping[str, Any]]:
+        return {each["name"]: each for each in self._before.get("queues", ())}
+
+    @cached_property
+    def _handlers(self) -> dict[tuple[str, str], Mapping[str, Any]]:
+        return {(each["queue"], each["handler"]): each for each in self._before.get("handlers", ())}
 
     def of_queue(self, queue: Mapping[str, Any], figure: str) -> float:
         """Return the change of a figure of a queue."""

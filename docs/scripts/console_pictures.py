@@ -11,7 +11,7 @@ import asyncio
 import logging
 import shutil
 import sys
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -24,10 +24,9 @@ from selenium.webdriver.common.by import By
 from broker import QueueManager
 from broker.config import Config, HttpConfig
 from broker.engine.security.passwords import hash_of
-from broker.http.served_manager import ManagerInProcess
-from broker.mqi import MQMF, MQPMO, MessageDescriptor
-from broker.server.http_server import HttpServer
-from broker.server.security.entry_policy import EntryPolicy
+from broker.mqi import MQMF, MQPMO, MQRC, MessageDescriptor
+from broker.mqi.layouts.layouts import MQDLH
+from broker.server.http_serving import http_serving
 from triggers import App, Attempt, Reject, Retry
 
 if TYPE_CHECKING:
@@ -51,13 +50,10 @@ OPTIONS: Final = (
 @asynccontextmanager
 async def served(manager: QueueManager) -> AsyncIterator[str]:
     """The console of a queue manager, with the user alice; its URL."""
-    server = HttpServer(
-        ManagerInProcess(manager), Config(http=HttpConfig(listen="127.0.0.1:0")), manager.clock,
-        EntryPolicy.by(manager), manager.authentication.log, manager.start_soon,
-    )  # fmt: skip
     async with manager.connect() as owner:
         await owner.mqsc(f"DEFINE USER('alice') GROUPS('mqm') PASSWORD('{hash_of(PASSWORD)}')", check=True)
-    async with server:
+    async with http_serving(Config(http=HttpConfig(listen="127.0.0.1:0")))(manager) as server:
+        server.started()
         yield f"{server.addresses[0]}/console"
 
 
@@ -120,6 +116,17 @@ async def very_many(connection: Connection) -> None:
         await connection.put1(f"BULK.{number * 3:05}", "x" * number)
     async with connection.open("BULK.00000", 16) as queue:
         await queue.put_many([f"line {number} of a long list" for number in range(10_000)])
+    await connection.mqsc("DEFINE QLOCAL(BULK.DEAD) MAXDEPTH(100000)\nALTER QMGR DEADQ(BULK.DEAD)", check=True)
+    header = MQDLH(reason=MQRC.Q_FULL, dest_q_name="BULK.00001", dest_q_mgr_name="QM1", format="MQSTR", encoding=546)
+    async with connection.open("BULK.DEAD", 16) as queue:
+        await queue.put_many([header.to_bytes() + b"an order"] * 10_000, MessageDescriptor(format="MQDEAD"))
+
+
+async def very_many_at_work(connection: Connection, stack: AsyncExitStack) -> None:
+    """10,000 units of work, a hundred consumers, many handlers."""
+    for number in range(10_000):
+        program = await stack.enter_async_context(await connection.connect(f"program {number % 700}"))
+        await program.put1("BULK.00003", "x", options=MQPMO.SYNCPOINT)
 
 
 class Camera:
@@ -181,7 +188,20 @@ def pages(camera: Camera, queue: str, dead: str = "") -> Iterator[tuple[str, str
     yield "queues", "/queues"
     yield "queue", f"/queues/{queue}"
     yield "messages", f"/queues/{queue}/messages"
+    yield "dead-letters", "/dead-letters"
+    yield "handlers", "/handlers"
+    yield "units", "/units"
+    yield "group", "/group"
+    yield "objects", "/objects"
+    yield "object", f"/objects/QLOCAL/{queue}"
+    yield "change", f"/objects/QLOCAL/{queue}?edit=1"
+    yield "access", f"/objects/access?explain=open&name={queue}&for=put&as=nobody"
+    yield "commands", "/commands"
+    yield "log", "/log"
     if dead:
+        yield "held", "/queues/AUDIT/messages"
+        yield "letters", camera.link("/dead-letters", "tbody tr a")
+        yield "dead-letter", camera.link(camera.link("/dead-letters", "tbody tr a"), "tbody tr a")
         yield "groups", "/queues/PAYMENTS/messages"
         yield "message", camera.link("/queues/REMINDERS/messages", "tbody tr a")
         yield "data", camera.link("/queues/PRICES/messages", "tbody tr a")
@@ -247,8 +267,14 @@ async def main(folder: Path | None) -> None:
     async with QueueManager.open(name="QM1") as manager, served(manager) as url:
         await pictures(lambda camera: each_picture(camera, folder / "nothing", "SYSTEM.DEFAULT.LOCAL.QUEUE"), url)
     await of_the_shop(lambda camera: each_picture(camera, folder / "demo", "SHOP.ORDERS", "SHOP.ORDERS.DEAD"))
-    async with QueueManager.open(name="QM1") as manager, manager.connect("bulk") as connection, served(manager) as url:
+    async with (
+        QueueManager.open(name="QM1") as manager,
+        manager.connect("bulk") as connection,
+        served(manager) as url,
+        AsyncExitStack() as stack,
+    ):
         await very_many(connection)
+        await very_many_at_work(connection, stack)
         await pictures(lambda camera: each_picture(camera, folder / "many", "BULK.00000"), url)
 
 

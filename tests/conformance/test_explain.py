@@ -35,7 +35,7 @@ async def test_what_another_program_has_not_committed_is_told_by_its_name_and_ti
 ) -> None:
     put = await queue.put(b"A", options=MQPMO.SYNCPOINT)
     since = system.clock.time()
-    await queue.put(b"B")
+    got = await queue.put(b"B")
     await beside_queue.get(options=MQGMO.SYNCPOINT)
     await system.pass_time(5)
     explanation = await connection.explain("Q")
@@ -43,6 +43,7 @@ async def test_what_another_program_has_not_committed_is_told_by_its_name_and_ti
     by_put, by_get = explanation.causes
     assert (by_put.figures["appl_name"], by_put.figures["since"]) == ("scenario", since)
     assert by_put.figures["seconds"] == 5
+    assert (by_put.figures["msg_ids"], by_get.figures["msg_ids"]) == ([put.msg_id.hex()], [got.msg_id.hex()])
     assert by_get.figures["appl_name"] == "other"
     assert bool(by_get.figures["connection"]) == (system.way != "embedded")
     assert (await connection.explain("Q", msg_id=put.md.msg_id)).codes == (Cause.UNCOMMITTED_PUT,)
@@ -86,13 +87,14 @@ async def test_a_getter_that_waits_is_told_with_what_it_waits_for(
 async def test_a_lock_an_expiry_and_an_inhibited_queue_are_told(
     system: System, connection: Connection, queue: Queue, beside_queue: Queue
 ) -> None:
-    await queue.put(b"A")
+    locked = await queue.put(b"A")
     await queue.put(b"B", MessageDescriptor(expiry=10))
     await beside_queue.get(options=MQGMO.BROWSE_FIRST | MQGMO.LOCK)
     await system.pass_time(2)
     await system.mqsc("ALTER QLOCAL(Q) GET(DISABLED)")
     explanation = await connection.explain("Q")
     assert explanation.codes == (Cause.GET_INHIBITED, Cause.LOCKED, Cause.EXPIRED)
+    assert the(explanation, Cause.LOCKED).figures["msg_ids"] == [locked.msg_id.hex()]
     assert the(explanation, Cause.LOCKED).figures["appl_name"] == "other"
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from broker.core.explain.explaining import GETTERS_MAX, ExplainSelection, explain
 from broker.core.explain.findings import LOOKS_AT_ONCE
+from broker.core.explain.held import HOLDERS_NAMED, MESSAGES_NAMED
 from broker.core.explain.incomplete import GROUPS_MAX
 from broker.core.names.resolution import Resolution
 from broker.core.names.routes import Route
@@ -66,6 +67,10 @@ def the(findings: Iterable[Finding], code: Cause) -> Finding:
     return finding
 
 
+def msg_ids(queue: LocalQueue) -> list[str]:
+    return [entry.msg_id.hex() for _, entry in sorted(queue.shelf.entries.items())]
+
+
 def figures(world: World, queue: LocalQueue, code: Cause, **ids: bytes) -> dict[str, Any]:
     return the(found(world, queue, **ids), code).figures
 
@@ -116,7 +121,8 @@ def test_uncommitted_puts_and_gets_are_told_by_program_and_age(world: World, que
     assert [each.code for each in findings] == ["UNCOMMITTED_PUT", "UNCOMMITTED_GET", "AVAILABLE"]
     got = the(findings, Cause.UNCOMMITTED_GET)
     assert got.figures == {
-        "messages": 2, "appl_name": "orders", "user": "", "connection": "", "since": began, "seconds": 2.5
+        "messages": 2, "msg_ids": msg_ids(queue)[:2], "appl_name": "orders", "user": "", "connection": "",
+        "since": began, "seconds": 2.5,
     }  # fmt: skip
     assert got.text == "2 messages are got and not committed by orders, since 2.5 s"
     assert the(findings, Cause.UNCOMMITTED_PUT).text == (
@@ -131,6 +137,19 @@ def test_each_unit_of_work_is_a_finding(world: World, queue: LocalQueue) -> None
         "one",
         "two",
     ]
+
+
+def test_the_first_messages_of_a_holder_are_named_and_those_of_the_first_holders(
+    world: World, queue: LocalQueue, access: Access
+) -> None:
+    for _ in range(MESSAGES_NAMED + 5):
+        access.put(b"A", MQPMO.SYNCPOINT)
+    for number in range(HOLDERS_NAMED):
+        world.connect(f"other {number}").open().put(b"", MQPMO.SYNCPOINT)
+    first, *others = [each.figures for each in found(world, queue) if each.code == "UNCOMMITTED_PUT"]
+    assert (first["messages"], first["msg_ids"]) == (MESSAGES_NAMED + 5, msg_ids(queue)[:MESSAGES_NAMED])
+    assert [len(each["msg_ids"]) for each in others] == [1] * (HOLDERS_NAMED - 1) + [0]
+    assert [each["messages"] for each in others] == [1] * HOLDERS_NAMED
 
 
 def test_a_unit_of_work_begins_anew_after_its_end(world: World, queue: LocalQueue, access: Access) -> None:
@@ -154,7 +173,7 @@ def test_a_lock_is_told_by_its_holder(world: World, queue: LocalQueue, access: A
     access.get(MQGMO.BROWSE_FIRST | MQGMO.LOCK)
     findings = found(world, queue)
     assert the(findings, Cause.LOCKED).figures == {
-        "messages": 1, "appl_name": "orders", "user": "", "connection": ""
+        "messages": 1, "msg_ids": msg_ids(queue)[:1], "appl_name": "orders", "user": "", "connection": ""
     }  # fmt: skip
     assert the(findings, Cause.AVAILABLE).figures == {"messages": 1}
 
@@ -164,7 +183,7 @@ def test_a_lock_whose_handle_is_gone_is_told_as_such(world: World, queue: LocalQ
     access.get(MQGMO.BROWSE_FIRST | MQGMO.LOCK)
     handles, queue.handles = queue.handles, set()  # as a mistake of the queue manager would leave it
     finding = the(found(world, queue), Cause.LOCKED)
-    assert finding.figures == {"messages": 1, "handle_gone": True}
+    assert finding.figures == {"messages": 1, "msg_ids": msg_ids(queue)[:1], "handle_gone": True}
     assert finding.text.startswith("1 message is locked by a browse whose handle is gone")
     queue.handles = handles
     assert "handle_gone" not in figures(world, queue, Cause.LOCKED)

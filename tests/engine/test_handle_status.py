@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from broker import QueueManager
-from broker.mqi import MQOO
+from broker.mqi import MQOO, ObjectDescriptor, ObjectRecord
+from broker.testing import VirtualClock
 
 KEYWORDS = ("QUEUE", "APPLTAG", "INPUT", "BROWSE", "OUTPUT", "INQUIRE", "SET")
 
@@ -27,3 +28,20 @@ async def test_each_handle_is_shown_with_its_program_and_what_it_may_do() -> Non
             assert [each["QUEUE"] for each in only.attributes] == ["B"]
         [none] = await connection.mqsc("DISPLAY QSTATUS(B) TYPE(HANDLE)")
         assert not none.attributes
+
+
+async def test_a_handle_tells_since_when_it_is_open() -> None:
+    clock = VirtualClock()
+    async with (
+        QueueManager.open(name="QM1", clock=clock) as manager,
+        manager.connect("orders") as connection,
+    ):
+        await connection.mqsc("DEFINE QLOCAL(A)\nDEFINE QLOCAL(B)\nDEFINE QMODEL(M)")
+        records = [ObjectRecord("A"), ObjectRecord("B")]
+        descriptor = ObjectDescriptor(records=records)
+        async with connection.open("M", MQOO.INPUT_SHARED), connection.open(descriptor, MQOO.OUTPUT):
+            await clock.advance(90)
+            async with connection.open("A", MQOO.BROWSE):
+                [reply] = await connection.mqsc("DISPLAY QSTATUS(*) TYPE(HANDLE) AGE")
+        ages = sorted((str(each["QUEUE"])[:3], each["AGE"]) for each in reply.attributes)
+        assert [each for each in ages if each[0] != "SYS"] == [("A", 0), ("A", 90), ("AMQ", 90), ("B", 90)]

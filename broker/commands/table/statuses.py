@@ -96,6 +96,7 @@ STATUSES: Final[dict[tuple[str, str], StatusKind]] = {
         StatusFigure("INQUIRE", Text(3), "YES where it may inquire attributes, else NO"),
         StatusFigure("OUTPUT", Text(3), "YES where it may put messages, else NO"),
         StatusFigure("SET", Text(3), "YES where it may set attributes, else NO"),
+        StatusFigure("AGE", _ANY, "seconds since it was opened"),
     ),
     ("CFSTATUS", "SUMMARY"): _status(
         "EMQ0011I",

@@ -42,6 +42,7 @@ class Deliveries:
         self._services: dict[LocalQueue, Service] = {}
         self._workers: dict[Hconn, DeliveryWorker] = {}
         self._counts: dict[tuple[str, str], HandlerCounts] = {}
+        self._counted: list[tuple[str, str]] = []  # their keys in order, when somebody asked last
         self._last_id = 0
         self._last_service = 0
         self._due: list[Entry] = []  # held for a dead-letter queue, and to be tried again
@@ -276,8 +277,7 @@ class Deliveries:
 
     def any_of(self, hconn: Hconn) -> bool:
         """True if a connection has deliveries whose ends are not durable."""
-        worker = self._workers.get(hconn)
-        return worker is not None and bool(worker.deliveries)
+        return hconn in self._workers and bool(self._workers[hconn].deliveries)
 
     # What becomes of it
 
@@ -375,8 +375,9 @@ class Deliveries:
     # Figures
 
     def counts(self) -> list[tuple[str, str, HandlerCounts]]:
-        """By queue and handler, in the order of their names."""
-        return [(q_name, handler, self._counts[q_name, handler]) for q_name, handler in sorted(self._counts)]
+        """By queue and handler, in order."""
+        self._counted = sorted(self._counts) if len(self._counted) != len(self._counts) else self._counted
+        return [(q_name, handler, self._counts[q_name, handler]) for q_name, handler in self._counted]
 
     def workers(self, queue: LocalQueue, counts: HandlerCounts) -> int:
         """Return the number of connections that serve a queue now, under the handler that is counted there."""

@@ -6,10 +6,10 @@ which the queue may change: then it tells of each message as it was when it was 
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.core.explain.findings import are, finding, in_steps
+from broker.core.explain.held import HeldByUnit, first_msg_ids
 from broker.core.explain.holders import claims, prepared_units
 from broker.core.explain.in_doubt import in_doubt
 from broker.core.explain.incomplete import incomplete
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from broker.core.queues.queue import LocalQueue
     from broker.core.queues.shelf.selection import Request
     from broker.core.queues.shelf.shelf import Shelf
-    from broker.core.queues.unit import Unit
     from broker.mqi.explanations import Finding
 
 GETTERS_MAX = 10
@@ -110,8 +109,8 @@ class _Seen:
 
     def __init__(self) -> None:
         self.messages = 0
-        self.puts: Counter[Unit | None] = Counter()
-        self.gets: Counter[Unit | None] = Counter()
+        self.puts = HeldByUnit()
+        self.gets = HeldByUnit()
         self.locked: set[Entry] = set()
         self.claimed: list[Entry] = []
         self.delayed = 0
@@ -129,9 +128,9 @@ class _Seen:
         state, expired = entry.state, entry.expired(now)
         self.messages += 1
         if state == PUT_PENDING:
-            self.puts[entry.unit] += 1
+            self.puts.count(entry)
         elif state == GET_PENDING:
-            self.gets[entry.unit] += 1
+            self.gets.count(entry)
         elif state == LOCKED:
             self.locked.add(entry)
         elif state == CLAIMED:
@@ -178,17 +177,18 @@ def _nothing(queue: LocalQueue, messages: int, selection: ExplainSelection) -> F
     return finding(Cause.NO_MESSAGE, text, messages=messages)
 
 
-def _uncommitted(units: Counter[Unit | None], code: Cause, did: str, now: float) -> Iterator[Finding]:
-    for unit, count in units.items():
+def _uncommitted(units: HeldByUnit, code: Cause, did: str, now: float) -> Iterator[Finding]:
+    for unit, held in units.items():
         owner = unit.owner if unit is not None else None
         if unit is None or owner is None:
-            yield finding(code, f"{are(count)} {did} outside syncpoint, on the way to disk", messages=count)
+            text = f"{are(held.messages)} {did} outside syncpoint, on the way to disk"
+            yield finding(code, text, **held.figures())
             continue
         seconds = max(0.0, now - unit.since)
         yield finding(
             code,
-            f"{are(count)} {did} and not committed by {_name(owner)}, since {seconds:.1f} s",
-            messages=count,
+            f"{are(held.messages)} {did} and not committed by {_name(owner)}, since {seconds:.1f} s",
+            **held.figures(),
             **_who(owner),
             since=unit.since,
             seconds=seconds,
@@ -210,16 +210,20 @@ def _locked(queue: LocalQueue, locked: set[Entry]) -> Iterator[Finding]:
     """
     if not locked:
         return
-    owners = [(handle.hconn, len(locked.intersection(handle.position.locked))) for handle in queue.handles]
-    owners += Counter(entry.unit.owner for entry in locked if entry.unit is not None and entry.unit.owner).items()
-    for owner, count in owners:
-        if count:
-            text = f"{are(count)} locked by {_name(owner)}, which browses with LOCK"
-            yield finding(Cause.LOCKED, text, messages=count, **_who(owner))
-    left = len(locked) - sum(count for _, count in owners)
-    if left > 0:
-        text = f"{are(left)} locked by a browse whose handle is gone: a restart of the queue manager ends the lock"
-        yield finding(Cause.LOCKED, text, messages=left, handle_gone=True)
+    owners = [(handle.hconn, locked.intersection(handle.position.locked)) for handle in queue.handles]
+    elsewhere: dict[Hconn, set[Entry]] = {}
+    for entry in locked:
+        if entry.unit is not None and entry.unit.owner is not None:
+            elsewhere.setdefault(entry.unit.owner, set()).add(entry)
+    left = set(locked)
+    for owner, held in (*owners, *elsewhere.items()):
+        if held:
+            text = f"{are(len(held))} locked by {_name(owner)}, which browses with LOCK"
+            yield finding(Cause.LOCKED, text, messages=len(held), msg_ids=first_msg_ids(held), **_who(owner))
+            left -= held
+    if left:
+        text = f"{are(len(left))} locked by a browse whose handle is gone: a restart of the queue manager ends the lock"
+        yield finding(Cause.LOCKED, text, messages=len(left), msg_ids=first_msg_ids(left), handle_gone=True)
 
 
 def _delayed(seen: _Seen, now: float) -> Iterator[Finding]:

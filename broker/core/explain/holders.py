@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from broker.core.claims.group_consumer import Claimed, GroupConsumer
 from broker.core.explain.findings import LOOKS_AT_ONCE, are, finding, in_steps
+from broker.core.explain.held import MESSAGES_NAMED, first_msg_ids
 from broker.mqi.explanations import Cause
 
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ def claims(consumers: Consumers, queue: LocalQueue, among: Collection[Entry] | N
             f"{are(held.messages)} claimed by {consumer.name}, generation {consumer.generation}, "
             f"since {seconds:.0f} s, {not_pinned} of them not pinned",
             messages=held.messages,
+            msg_ids=_named(consumer.seen if isinstance(consumer, GroupConsumer) else consumer.claims, queue, among),
             consumer=consumer.name,
             generation=consumer.generation,
             pinned=held.pinned,
@@ -98,14 +101,21 @@ def claims(consumers: Consumers, queue: LocalQueue, among: Collection[Entry] | N
         )
 
 
+def _named(held: Iterable[Entry | None], queue: LocalQueue, among: Collection[Entry] | None = None) -> list[str]:
+    """Return MsgIds of the queue's messages among the first that a consumer or a unit holds, on whatever queues."""
+    of_queue = [each for each in islice(held, LOOKS_AT_ONCE) if each is not None and each.queue is queue]
+    return first_msg_ids(each for each in of_queue if among is None or each in among)
+
+
 class PreparedMessages(NamedTuple):
-    """Messages that the units of one batch have prepared: how many, in how many units, and when the first of these was
-    begun (wall clock).
+    """Messages that the units of one batch have prepared: how many, in how many units, when the first of these was
+    begun (wall clock), and the MsgIds of some.
     """
 
     messages: int
     units: int
     since: float
+    msg_ids: list[str]
 
     def age(self, now: float) -> float:
         """Return the seconds since it was prepared."""
@@ -121,14 +131,20 @@ def prepared(sinks: Sinks, queue: LocalQueue) -> dict[Batch, PreparedMessages]:
     found: dict[Batch, PreparedMessages] = {}
     for unit in sinks.all():
         if queue in unit.counts:
-            _add(found, unit, unit.counts[queue])
+            _add(found, unit, queue)
     return dict(sorted(found.items()))
 
 
-def _add(found: dict[Batch, PreparedMessages], unit: PreparedUnit, count: int) -> None:
+def _add(
+    found: dict[Batch, PreparedMessages], unit: PreparedUnit, queue: LocalQueue, selected: list[Entry] | None = None
+) -> None:
+    """Count the messages of the queue in this unit, or those of them that are asked for."""
     batch = unit.name.sink, unit.name.batch
-    messages, units, since = found.get(batch, PreparedMessages(0, 0, unit.since))
-    found[batch] = PreparedMessages(messages + count, units + 1, min(since, unit.since))
+    messages, units, since, named = found.get(batch, PreparedMessages(0, 0, unit.since, []))
+    count = unit.counts[queue] if selected is None else len(selected)
+    if len(named) < MESSAGES_NAMED:
+        named = (named + _named(unit.left() if selected is None else selected, queue))[:MESSAGES_NAMED]
+    found[batch] = PreparedMessages(messages + count, units + 1, min(since, unit.since), named)
 
 
 def _prepared_among(
@@ -136,14 +152,14 @@ def _prepared_among(
 ) -> Generator[None, None, dict[Batch, PreparedMessages]]:
     found: dict[Batch, PreparedMessages] = {}
     for unit in [each for each in sinks.all() if queue in each.counts]:
-        count = 0
+        selected: list[Entry] = []
         for entry in in_steps(list(unit.left())):
             if entry is None:
                 yield
-            else:
-                count += entry.queue is queue and selection.has(entry)
-        if count:
-            _add(found, unit, count)
+            elif entry.queue is queue and selection.has(entry):
+                selected.append(entry)
+        if selected:
+            _add(found, unit, queue, selected)
     return found
 
 
@@ -160,6 +176,7 @@ def prepared_units(sinks: Sinks, queue: LocalQueue, selection: ExplainSelection 
             f"{are(held.messages)} prepared for batch {batch} of sink {sink}, since {held.age(now):.0f} s, and not "
             "published",
             messages=held.messages,
+            msg_ids=held.msg_ids,
             sink=sink,
             batch=batch,
             units=held.units,

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.core.explain.findings import are, finding
+from broker.core.explain.held import MESSAGES_NAMED
 from broker.core.prepared.resolvers import name_of
 from broker.core.queues.unit import IN_DOUBT
 from broker.mqi.explanations import Cause
 from broker.mqi.external_units import label_of
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Iterator, Mapping
 
+    from broker.core.explain.held import HeldByUnit, HeldMessages
     from broker.core.manager import Manager
     from broker.core.prepared.branches import Decider, PreparedBranch
     from broker.core.queues.unit import Unit
@@ -21,16 +22,16 @@ if TYPE_CHECKING:
 
 
 def in_doubt(
-    core: Manager, branches: Mapping[Unit, PreparedBranch], units: Counter[Unit | None], did: str, now: float
+    core: Manager, branches: Mapping[Unit, PreparedBranch], units: HeldByUnit, did: str, now: float
 ) -> Iterator[Finding]:
     """A finding for each database that decides some of these units, counted by their messages. They leave the count."""
-    found: dict[Decider, list[tuple[PreparedBranch, int]]] = {}
+    found: dict[Decider, list[tuple[PreparedBranch, HeldMessages]]] = {}
     for unit in [each for each in units if each is not None and each in branches]:
         branch = branches[unit]
         found.setdefault(branch.decider, []).append((branch, units.pop(unit)))
     for decider, those in found.items():
         oldest = min((branch for branch, _ in those), key=lambda each: each.since)
-        messages, seconds = sum(count for _, count in those), max(0.0, now - oldest.since)
+        messages, seconds = sum(held.messages for _, held in those), max(0.0, now - oldest.since)
         many = f", the oldest of {len(those)} units" if len(those) > 1 else ""
         label = label_of(*decider) if decider.database else ""
         where = f"database {label}" if label else "the queue-sharing group"
@@ -40,6 +41,7 @@ def in_doubt(
             f"{are(messages)} {did} in unit of work {oldest.id}{many}, which {where} decides, in doubt since "
             f"{seconds:.0f} s{who}",
             messages=messages,
+            msg_ids=[each for _, held in those for each in held.msg_ids][:MESSAGES_NAMED],
             units=len(those),
             unit=str(oldest.id),
             database=label,

@@ -168,6 +168,7 @@ class Handle:
         self.saves_context = options & _SAVE != 0  # of the messages got destructively
         self.queue = queue
         self.route: Route | None = None  # of a queue: how its name leads to `queue`
+        self.opened_at = 0.0  # by the monotonic clock, in seconds
         self.changed = False  # the name leads elsewhere now: only MQCLOSE is possible
         self.selector: Selector | None = None  # only messages of which this is true are there for it
         self.position = AT_REST

@@ -22,11 +22,12 @@ def handle_status(core: Manager, clock: Clock) -> Iterator[dict[str, int | str] 
     for name in sorted(core.objects.queues):
         queue = core.objects.queues.get(name)
         if queue is not None:
-            yield from (_figures(name, each) for each in list(queue.handles))
+            now = clock.monotonic()
+            yield from (_figures(name, each, now) for each in list(queue.handles))
             yield None
 
 
-def _figures(q_name: str, handle: Handle) -> dict[str, int | str]:
+def _figures(q_name: str, handle: Handle, now: float) -> dict[str, int | str]:
     removing = "NO" if not handle.removes else "EXCL" if handle.options & _EXCLUSIVE else "SHARED"
     return {
         "QUEUE": q_name,
@@ -36,4 +37,5 @@ def _figures(q_name: str, handle: Handle) -> dict[str, int | str]:
         "USERID": handle.hconn.user,
         "INPUT": removing,
         **{keyword: "YES" if handle.options & use else "NO" for keyword, use in _USES.items()},
+        "AGE": int(max(0.0, now - handle.opened_at)),
     }

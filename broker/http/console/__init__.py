@@ -6,6 +6,7 @@ site       what all pages share
 visit      one request of a caller, and what pages ask of it
 page       what a page is: content, live parts, actions
 layout     the document around a page
+troubles   what of the queue manager is not ready, above the content of each page
 elements   elements that pages share
 rows       the rows of queues and handlers
 forms      buttons, each with the line that it sends
@@ -13,8 +14,7 @@ stream     the live parts of a page as server-sent events
 entry      the login page, the page of a queue manager without users
 admission  what the console asks of the entrance of the HTTP server
 answers    documents in pieces, and the headers of all answers
-letters    dead letters gathered, and what is done with them
-objects    attributes, completion, the commands of a session
+browsing   the messages of a queue, browsed or held by somebody
 letters    dead letters gathered, and what is done with them
 objects    attributes, completion, the commands of a session
 figures    one look a second at the status for all pages; fifteen minutes of figures

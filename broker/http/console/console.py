@@ -25,9 +25,10 @@ from broker.http.console.page import Content, Notice
 from broker.http.console.pages import PAGES
 from broker.http.console.site import Site
 from broker.http.console.stream import MEDIA_TYPE, events
+from broker.http.console.troubles import troubles
 from broker.http.console.visit import Visit
 from broker.http.entrance import NotAdmittedError
-from broker.http.refusals import STATUSES
+from broker.http.refusals import AWAY, STATUSES
 from broker.mqi import MQRC, MQError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from broker import Clock
     from broker.http.console.admission import ConsoleAdmission, ConsoleCaller
-    from broker.http.console.page import ConsolePage, Parts
+    from broker.http.console.page import ConsolePage, Keyed, Parts
     from broker.http.served_manager import ServedManager
 
 logger = logging.getLogger(__name__)
@@ -52,7 +53,6 @@ UNAVAILABLE: Final = 503
 NOT_FOUND: Final = 404
 _ABSENT: Final = frozenset({MQRC.UNKNOWN_OBJECT_NAME, MQRC.NO_MSG_AVAILABLE})
 _REFRESH_SECONDS: Final = 2
-_AWAY: Final = frozenset(reason for reason, status in STATUSES.items() if status == UNAVAILABLE)
 
 
 class SegmentConvertor(Convertor[str]):
@@ -148,14 +148,14 @@ class Console:
         if isinstance(content, Response):
             return content
         notice = self.site.notice(visit.caller.user, visit.query("said"))
-        return html(document(visit, page, content, self._pages, notice), content.status)
+        return html(document(visit, page, content, self._pages, notice, self._troubles()), content.status)
 
     async def _content(self, page: ConsolePage, visit: Visit) -> Content | Response:
         await self._learn_name(visit)
         try:
             return await page.content(visit)
         except MQError as error:
-            if error.reason in _AWAY:
+            if error.reason in AWAY:
                 raise
             status = NOT_FOUND if error.reason in _ABSENT else STATUSES.get(error.reason, BAD_REQUEST)
             return Content("Not to be shown", h.p(".notice.bad", role="alert")[shown(str(error), 1000)], (), status)
@@ -203,8 +203,11 @@ class Console:
         shared: SharedParts = look.made.setdefault(f"parts of {visit.here}", SharedParts())
         async with shared.lock:
             if shared.parts is None:
-                shared.parts = await page.parts(visit)
+                shared.parts = {**await page.parts(visit), "troubles": self._troubles()}
         return shared.parts
+
+    def _troubles(self) -> list[Keyed]:
+        return troubles(self.site.observatory.failing())
 
     async def _counted(self, parts: Callable[[], Awaitable[Parts]], visit: Visit) -> AsyncIterator[str]:
         self.streams += 1
@@ -233,7 +236,7 @@ class Console:
     def _refused(self, error: MQError) -> Response:
         """The answer where the queue manager is away: the page asks again, and goes on when it is back."""
         status = STATUSES.get(error.reason, BAD_REQUEST)
-        away = error.reason in _AWAY
+        away = error.reason in AWAY
         body = (
             h.p(".notice.bad", role="alert")[shown(str(error), 1000)],
             h.p["This page tries again in a moment."] if away else None,

@@ -33,6 +33,7 @@ _KIB: Final = 1024
 
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class PageColumn(NamedTuple):
@@ -144,9 +145,9 @@ def live(part: str, parts: Parts, tag: Element = h.div, look: str | None = None)
     return tag({"data-live": part}, class_=look)[(each.html for each in parts[part])]
 
 
-async def in_turns(values: Iterable[T], make: Callable[[T], Keyed]) -> list[Keyed]:
+async def in_turns(values: Iterable[T], make: Callable[[T], U]) -> list[U]:
     """Return what is made of each value; others have a turn between some and the next."""
-    made: list[Keyed] = []
+    made: list[U] = []
     for number, each in enumerate(values, 1):
         made.append(make(each))
         if number % _TURN == 0:

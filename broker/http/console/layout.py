@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import htpy as h
 
 from broker.http.console.assets import SCRIPT, STYLE
-from broker.http.console.elements import shown
+from broker.http.console.elements import live, shown
 from broker.http.console.forms import hidden
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from htpy import Element, Node
 
-    from broker.http.console.page import ConsolePage, Content, Notice
+    from broker.http.console.page import ConsolePage, Content, Keyed, Notice
     from broker.http.console.visit import Visit
 
 KEYS: Final = (
@@ -35,9 +35,14 @@ _ICON: Final = (
 
 
 def document(
-    visit: Visit, page: ConsolePage, content: Content, pages: Sequence[ConsolePage], notice: Notice | None
+    visit: Visit,
+    page: ConsolePage,
+    content: Content,
+    pages: Sequence[ConsolePage],
+    notice: Notice | None,
+    troubles: Sequence[Keyed] = (),
 ) -> Element:
-    """The whole of a page."""
+    """The whole of a page. The first page has `troubles` in its verdict."""
     site = visit.site
     return _html(
         site.base,
@@ -64,6 +69,7 @@ def document(
         h.main("#main", tabindex="-1", data_stream="" if page.parts is not None and content.status == 200 else None)[
             _crumbs(visit, content.crumbs),
             _notice(notice),
+            live("troubles", {"troubles": troubles}) if page.path != "/" else None,
             h.h1[shown(content.title)],
             content.body,
         ],

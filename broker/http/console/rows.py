@@ -80,7 +80,7 @@ def handler_row(visit: Visit, look: StatusLook, handler: Mapping[str, Any]) -> K
 def _served_by(look: StatusLook, queue: Mapping[str, Any]) -> str:
     """Name the takers of messages of a queue in words; empty where nobody has to take any."""
     name = queue["name"]
-    workers = sum(each["workers"] for each in look.handlers if each["queue"] == name)
+    workers = look.workers.get(name, 0)
     consumers = sum(name in each["queues"].split(", ") for each in look.consumers)
     said = [
         _many(number, word)

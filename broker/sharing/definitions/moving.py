@@ -78,6 +78,7 @@ class Moving:
         core = self._member.core
         route = Route([queue], Resolution((queue.name,), queue.name, core.name))
         handle = opening.open_queue(conversation.hconn, queue.name, route, options)
+        handle.opened_at = self._member.manager.clock.monotonic()
         await self._member.handles.register(conversation, handle)
         return Queue(connection, opened(handle, core.name), options)
 

@@ -81,12 +81,13 @@ async def test_n3_6_outcomes_what_runs_now_and_the_last_error(
     await shop.app.put("ORDERS", b"bad")
     while not (await connection.status())["handlers"][0]["dead_lettered"]:
         await anyio.lowlevel.checkpoint()
-    await shop.app.put("ORDERS", b"slow")
+    slow = await shop.app.put("ORDERS", b"slow")
     await shop.began.wait()
+    await clock.advance(120)
     page = await browser.get("/console/handlers")
     text = words(page)
     assert "ship on ORDERS" in text
-    assert "1 message is got and not committed by shop" in text
+    assert f"ORDERS …{slow.md.msg_id.hex()[-12:]} 2 m ago shop" in text
     assert "ValueError: <b>bad</b>" in text.replace("&lt;", "<").replace("&gt;", ">")
     assert "<b>bad" not in page.text
     assert "every 1 h" in text or "every" in text
@@ -132,3 +133,16 @@ async def test_n4_1_who_may_look_and_nothing_else_pauses_nothing(
     assert (await browser.post("/console/handlers", data=form("pause", queue="ORDERS"))).status_code == 403
     [reply] = await connection.mqsc("DISPLAY QLOCAL(ORDERS) TRIGGER")
     assert reply.attributes[0]["TRIGGER"] is True
+
+
+async def test_n1_1_a_message_that_was_given_up_before_anybody_looked_is_told_by_the_verdict(
+    browser: httpx.AsyncClient, shop: Shop, clock: VirtualClock, connection: Connection
+) -> None:
+    await shop.app.put("ORDERS", b"bad")
+    while not (await connection.status())["handlers"][0]["dead_lettered"]:
+        await anyio.lowlevel.checkpoint()
+    text = words(await browser.get("/console/"))
+    assert "All is well" not in text
+    assert "ship, which failed in the last minutes" in text
+    await clock.advance(400)
+    assert "which failed in the last minutes" not in words(await browser.get("/console/"))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
+from broker.core.explain.held import MESSAGES_NAMED
 from broker.http.console.browsing.body import body, usual_form
 from broker.http.console.browsing.cursors import CURSORS_A_CALLER
 from broker.http.console.browsing.groups import bar, group_of
+from broker.http.console.browsing.held import HELD_SHOWN
 from broker.http.console.browsing.listed import ListedMessage, first_line
+from broker.interface.claims.claims import UnitName
+from broker.interface.claims.staging import Row, frames
 from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MessageDescriptor
 from tests.http.console.conftest import words
 from tests.http.console.hostile import HOSTILE
@@ -18,7 +23,7 @@ from tests.http.console.hostile import HOSTILE
 if TYPE_CHECKING:
     import httpx
 
-    from broker import Connection
+    from broker import Connection, QueueManager
     from broker.http.console.console import Console
     from broker.mqi.layouts.folders import Value
     from broker.testing import VirtualClock
@@ -158,7 +163,8 @@ async def test_n1_7_who_holds_a_message_is_told_with_the_queue(
 ) -> None:
     put = await connection.put1("Q", "x", options=MQPMO.SYNCPOINT)
     text = words(await browser.get("/console/queues/Q/messages"))
-    assert "No browse sees what somebody holds: 1 uncommitted." in text
+    assert "No browse sees what somebody holds: 1. Which, by whom, since when" in text
+    assert f"…{put.md.msg_id.hex()[-12:]} uncommitted put now orders" in text
     assert "uncommitted put" in words(await browser.get("/console/queues/Q"))
     page = await browser.get(f"/console/queues/Q/messages/{put.md.msg_id.hex()}")
     assert page.status_code == 404
@@ -369,8 +375,67 @@ def test_n1_7_a_group_is_drawn_as_it_is(members: list[ListedMessage], said: str)
     assert f'aria-label="{said}"' in str(bar(drawn))
 
 
-async def test_a_locked_message_is_told_by_the_explanation(browser: httpx.AsyncClient, connection: Connection) -> None:
-    await connection.put1("Q", "x")
+async def test_n3_3_what_a_browse_with_lock_holds_is_a_row_too(
+    browser: httpx.AsyncClient, connection: Connection
+) -> None:
+    put = await connection.put1("Q", "x")
     async with connection.open("Q", MQOO.BROWSE) as queue:
         await queue.get(options=MQGMO.BROWSE_FIRST | MQGMO.LOCK)
         assert "locked" in words(await browser.get("/console/queues/Q"))
+        text = words(await browser.get("/console/queues/Q/messages"))
+        assert f"…{put.md.msg_id.hex()[-12:]} locked – orders" in text
+    assert "Held by somebody" not in words(await browser.get("/console/queues/Q/messages"))
+
+
+async def test_n3_3_what_others_hold_is_shown_with_its_holder_the_longest_first(
+    browser: httpx.AsyncClient, connection: Connection, manager: QueueManager, clock: VirtualClock
+) -> None:
+    async with manager.connect("web") as web:
+        claimed = await connection.put1("Q", "claimed")
+        async with connection.consumer("ARCHIVE", "Q") as consumer:
+            assert len(await consumer.claim(1)) == 1
+            await clock.advance(60)
+            got = await connection.put1("Q", "got")
+            async with web.open("Q", MQOO.INPUT_SHARED) as queue:
+                await queue.get(options=MQGMO.SYNCPOINT)
+                await clock.advance(60)
+                [frame] = frames([Row("Q", b"x", MessageDescriptor())])
+                await connection.sinks.stage(UnitName("IMPORT", 7, 0, bytes(16)), frame)
+                page = await browser.get("/console/queues/Q/messages")
+                table = words(page).partition("Held by somebody")[2]
+                assert [table.index(each) for each in ("ARCHIVE", "web", "IMPORT")] == sorted(
+                    table.index(each) for each in ("ARCHIVE", "web", "IMPORT")
+                )
+                assert f"…{claimed.md.msg_id.hex()[-12:]} claimed 2 m ago consumer ARCHIVE, generation 1" in table
+                assert f"…{got.md.msg_id.hex()[-12:]} uncommitted get 1 m ago web" in table
+                assert "prepared now sink IMPORT, batch 7" in table
+                assert f'href="/jobs/Q/{got.md.msg_id.hex()}"' in page.text
+                found = await browser.get(f"/console/queues/Q/messages/{got.md.msg_id.hex()}")
+                assert "got and not committed by web" in words(found)
+
+
+async def test_n2_2_a_hundred_of_very_many_held_messages_are_rows(
+    browser: httpx.AsyncClient, connection: Connection, manager: QueueManager
+) -> None:
+    async with connection.open("Q", MQOO.OUTPUT) as queue:
+        await queue.put_many(["x"] * 4_000, options=MQPMO.SYNCPOINT)
+        page = await browser.get("/console/queues/Q/messages")
+        assert page.text.count('class="held"') == MESSAGES_NAMED
+        assert f"and {4_000 - MESSAGES_NAMED:,} more" in words(page)
+        async with AsyncExitStack() as stack:
+            for number in range(110):
+                other = await stack.enter_async_context(manager.connect(f"other {number}"))
+                await other.put1("Q", "x", options=MQPMO.SYNCPOINT)
+            page = await browser.get("/console/queues/Q/messages")
+            assert page.text.count('class="held"') == HELD_SHOWN
+            assert f"and {4_110 - HELD_SHOWN:,} more" in words(page)
+
+
+async def test_n3_2_who_has_a_queue_open_is_shown_with_since_when(
+    browser: httpx.AsyncClient, connection: Connection, clock: VirtualClock
+) -> None:
+    async with connection.open("Q", MQOO.OUTPUT):
+        await clock.advance(120)
+        async with connection.open("Q", MQOO.BROWSE):
+            text = words(await browser.get("/console/queues/Q"))
+            assert text.index("output 2 m ago") < text.index("browse now")

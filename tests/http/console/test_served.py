@@ -11,6 +11,7 @@ import pytest
 
 from broker import QueueManager
 from broker.engine.security import passwords
+from broker.mqi import MQOO
 from broker.testing import VirtualClock, settle
 from tests.http.client import Answer, answer_of, dial, said
 from tests.http.conftest import anyio_backend, port_of
@@ -187,6 +188,64 @@ async def test_n5_1_a_right_that_was_taken_away_holds_at_the_next_page(visitor: 
     assert (await visitor.get("/queues/Q/messages")).status == 403
 
 
+@pytest.mark.parametrize("command", ["ALTER USER('ben') STATUS(DISABLED)", "ALTER USER('ben') GROUPS('app', 'others')"])
+async def test_n5_1_a_form_of_a_session_that_has_ended_does_nothing_on_any_page(
+    visitor: Visitor, owner: Connection, command: str
+) -> None:
+    put = await owner.put1("Q", "x")
+    await visitor.log_in("ben")
+    form = {"form_token": await visitor.token(), "queue": "Q", "unit": "x", "name": "x", "to": "R", "value": "DISABLED"}
+    await owner.mqsc(command, check=True)
+    pages = {
+        f"/queues/Q/messages/{put.msg_id.hex()}": "remove", f"/dead-letters/Q/{put.msg_id.hex()}": "remove",
+        "/dead-letters/letters": "remove-all", "/queues/Q": "get", "/handlers": "pause", "/units": "backout",
+        "/group": "backup", "/objects/QLOCAL/Q": "alter", "/commands": "run",
+    }  # fmt: skip
+    for path, action in pages.items():
+        assert ((await visitor.post(path, action=action, **form)).status, path) == (401, path)
+    async with owner.open("Q", MQOO.INPUT_SHARED) as queue:
+        assert (await queue.get()).data == b"x"
+
+
+async def test_n5_1_a_right_that_was_taken_away_holds_at_the_next_page_whichever_it_is(
+    visitor: Visitor, manager: QueueManager, owner: Connection
+) -> None:
+    await owner.mqsc("DEFINE QLOCAL(Q.DEAD)\nALTER QLOCAL(Q) BOQNAME(Q.DEAD)")
+    await owner.mqsc("SET AUTHREC PROFILE('Q.DEAD') OBJTYPE(QUEUE) GROUP('app') AUTHADD(BROWSE, INQ, DSP)", check=True)
+    await owner.put1("Q.DEAD", "a letter")
+    await visitor.log_in("ben")
+    assert "Not shown: Q.DEAD" not in words((await visitor.get("/dead-letters")).text)
+    for path in ("/objects?kind=QLOCAL", "/queues", "/dead-letters"):
+        assert "Q.DEAD" in (await visitor.get(path)).text, path
+    for path in ("/objects/QLOCAL/Q.DEAD", "/queues/Q.DEAD", "/queues/Q.DEAD/messages"):
+        assert (await visitor.get(path)).status == 200, path
+    command = "SET AUTHREC PROFILE('Q.DEAD') OBJTYPE(QUEUE) GROUP('app') AUTHRMV(BROWSE, INQ, DSP)"
+    await owner.mqsc(command, check=True)
+    clock = manager.clock
+    assert isinstance(clock, VirtualClock)
+    await clock.advance(11)  # so long it is remembered of which queues a user is told figures
+    for path in ("/objects?kind=QLOCAL", "/queues", "/dead-letters"):
+        assert "Q.DEAD" not in words((await visitor.get(path)).text), path
+    for path in ("/objects/QLOCAL/Q.DEAD", "/queues/Q.DEAD", "/queues/Q.DEAD/messages"):
+        assert (await visitor.get(path)).status in (403, 404), path
+
+
+async def test_n5_1_what_a_session_has_kept_ends_with_it(visitor: Visitor, owner: Connection) -> None:
+    async with owner.open("Q", MQOO.OUTPUT) as queue:
+        await queue.put_many(["x"] * 150)
+    await visitor.log_in("alice")
+    await visitor.press("/commands", "run", script="DISPLAY QLOCAL(Q) DESCR")
+    assert "DISPLAY QLOCAL(Q) DESCR" in (await visitor.get("/commands")).text
+    [behind] = re.findall(r'href="/console([^"]*page=2)"', (await visitor.get("/queues/Q/messages")).text)
+    behind = behind.replace("&amp;", "&")
+    assert "this is the beginning" not in (await visitor.get(behind)).text
+    await owner.mqsc(f"ALTER USER('alice') PASSWORD('{passwords.hash_of(PASSWORD)}')", check=True)
+    assert (await visitor.get("/commands")).status == 303
+    await visitor.log_in("alice")
+    assert "DISPLAY QLOCAL(Q) DESCR" not in (await visitor.get("/commands")).text
+    assert "this is the beginning" in (await visitor.get(behind)).text
+
+
 async def test_n4_2_while_the_queue_manager_quiesces_the_page_says_so(
     visitor: Visitor, manager: QueueManager, owner: Connection
 ) -> None:
@@ -197,7 +256,8 @@ async def test_n4_2_while_the_queue_manager_quiesces_the_page_says_so(
     quiescing = asyncio.create_task(manager.quiesce(5))
     await settle()
     await clock.advance(1)
-    assert "the queue manager is quiescing" in (await visitor.get("/")).text
+    for path in ("/", "/queues", "/dead-letters", "/handlers", "/units", "/group", "/objects", "/commands", "/log"):
+        assert "QM1 is quiescing" in (await visitor.get(path)).text, path
     newcomer = Visitor(visitor.port)
     assert "quiescing" in (await newcomer.post("/login", user="ben", password=PASSWORD)).text.lower()
     await clock.advance(10)
@@ -230,6 +290,10 @@ async def test_a_stream_tells_what_changes_and_does_not_hold_the_end_of_the_serv
         assert now() - began < 1.5  # a line that asks something is waited for 2 s
     assert (await line.rest()).endswith(b"0\r\n\r\n")
     line.close()
+
+
+def words(text: str) -> str:
+    return " ".join(re.sub("<[^>]*>", " ", text).split())
 
 
 async def _until(line: object, word: str) -> str:

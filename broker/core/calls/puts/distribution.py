@@ -128,7 +128,9 @@ def outcome(records: Sequence[ResponseRecord]) -> tuple[MQCC, int]:
 # MQOPEN and MQCLOSE
 
 
-def open_list(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: int) -> DistributionList:
+def open_list(
+    objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: int, tick: float = 0.0
+) -> DistributionList:
     """Open every destination that can be opened (semantics 11.1); the options have been checked by themselves.
 
     Raises RECS_PRESENT_ERROR (2154), OBJECT_NAME_ERROR (2152), OBJECT_Q_MGR_NAME_ERROR (2153),
@@ -146,6 +148,8 @@ def open_list(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: int
     opened = DistributionList(hconn, options, destinations)
     if not opened.opened:
         raise _failure(opened.records, (each for each in destinations if isinstance(each, MQError)))
+    for each in opened.opened:
+        each.opened_at = tick
     hconn.add(opened)
     hconn.in_lists += len(opened.opened) - 1
     return opened

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from heapq import nlargest
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ class Lately:
                 yield
             else:
                 found.append(event)
-        for event in sorted(found, key=lambda each: each.at):
+        for event in nlargest(EVENTS_MAX, found, key=lambda each: each.at)[::-1]:
             self._add(event)
 
     def _add(self, event: HappenedEvent) -> None:
@@ -71,15 +73,22 @@ class Lately:
         self._failing = dict(failing)
 
 
-def _before_first(now: Mapping[str, Any]) -> Iterator[HappenedEvent]:
-    for each in now["handlers"]:
-        if each["last_error_at"]:
-            yield _error(each)
+def _before_first(now: Mapping[str, Any]) -> Iterator[HappenedEvent | None]:
+    last: list[Mapping[str, Any]] = []
+    handlers = now["handlers"]
+    for start in range(0, len(handlers), _STEP):
+        failed = [each for each in handlers[start : start + _STEP] if each["last_error_at"]]
+        last = nlargest(EVENTS_MAX, chain(last, failed), key=_last_error_at)
+        yield None
+    for each in last:
+        yield _error(each)
 
 
 def _between(at: float, before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[HappenedEvent | None]:
     earlier = {(each["queue"], each["handler"]): each for each in before["handlers"]}
-    for each in now["handlers"]:
+    for number, each in enumerate(now["handlers"]):
+        if number % _STEP == 0:
+            yield None
         yield from _of_handler(at, earlier.get((each["queue"], each["handler"])), each)
     queues = {each["name"]: each for each in before["queues"]}
     for number, queue in enumerate(now["queues"]):
@@ -98,6 +107,11 @@ def _of_handler(at: float, before: Mapping[str, Any] | None, now: Mapping[str, A
         if more > 0:
             text = f"dead letter of {now['handler'] or now['queue']}: {why}"
             yield HappenedEvent(at, "bad", text, now["queue"], more)
+
+
+def _last_error_at(handler: Mapping[str, Any]) -> float:
+    at: float = handler["last_error_at"]
+    return at
 
 
 def _error(handler: Mapping[str, Any]) -> HappenedEvent:

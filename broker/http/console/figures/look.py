@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from heapq import nsmallest
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import anyio
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from broker.http.console.figures.lately import HappenedEvent
     from broker.http.console.figures.series import QueueSeries, SeriesByQueue
     from broker.presentation.rates import Rates
+
+
+HANDLERS_MAX: Final = 100
+_STEP: Final = 200
+T = TypeVar("T")
+
+
+async def first_of(values: Sequence[T], key: Callable[[T], Any], most: int) -> list[T]:
+    """Return the first of some values by a key, in steps between which others have a turn."""
+    first: list[T] = []
+    for start in range(0, len(values), _STEP):
+        first = nsmallest(most, chain(first, values[start : start + _STEP]), key=key)
+        await anyio.lowlevel.checkpoint()
+    return first
 
 
 class StatusLook(NamedTuple):
@@ -36,6 +54,28 @@ class StatusLook(NamedTuple):
     events: Sequence[HappenedEvent]
     kept: SeriesByQueue
     made: dict[str, Any]
+
+    @property
+    def workers(self) -> Mapping[str, int]:
+        """How many workers serve a queue, by its name; made once for this look."""
+        found: dict[str, int] | None = self.made.get("workers")
+        if found is None:
+            found = self.made["workers"] = {}
+            for each in self.handlers:
+                if each["workers"]:
+                    found[each["queue"]] = found.get(each["queue"], 0) + each["workers"]
+        return found
+
+    async def failing_most(self, most: int) -> Sequence[Mapping[str, Any]]:
+        """Return the handlers that fail most often now, so many of them, then by name; made once for this look."""
+        found: list[Mapping[str, Any]] | None = self.made.get("failing most")
+        if found is None:
+            rates = self.rates
+            found = await first_of(
+                self.handlers, lambda each: (-rates.of_handler(each, "failed"), each["queue"]), HANDLERS_MAX
+            )
+            self.made["failing most"] = found
+        return found[:most]
 
     def queue(self, q_name: str) -> Mapping[str, Any] | None:
         """Return the figures of a queue; None where there is none, or the caller may not display it."""

@@ -16,6 +16,7 @@ import anyio
 from broker.http.console.figures.lately import Lately
 from broker.http.console.figures.look import StatusLook
 from broker.http.console.figures.series import SeriesByQueue
+from broker.http.console.troubles import told_by
 from broker.mqi import MQRC, MQError
 from broker.presentation.rates import Observation, Rates
 
@@ -105,6 +106,13 @@ class Observatory:
             self.series, {},
         )  # fmt: skip
 
+    def failing(self) -> dict[str, str]:
+        """Return the checks of health that fail now, by their names, each with its reason; of a queue manager in
+        another process, those that the last look has told of.
+        """
+        known = {} if self._rates is None else told_by(self._rates.now.figures)
+        return {**known, **self._served.failing_checks(ready=True)}
+
     async def next(self, number: int) -> None:
         """Return when there has been a look after that of this number, or the console ends."""
         while self._number <= number and not self.ended:
@@ -163,7 +171,7 @@ class Observatory:
         await anyio.lowlevel.checkpoint()
         rates = Rates(before, observation)
         oldest = await self._count(rates, at)
-        self._failing = self._served.failing_checks(ready=True)
+        self._failing = {**told_by(observation.figures), **self._served.failing_checks(ready=True)}
         await anyio.lowlevel.checkpoint()
         self.lately.checks(at, self._failing)
         for _ in self.lately.compare(at, None if before is None else before.figures, observation.figures):

@@ -35,7 +35,7 @@ async def _content(visit: Visit) -> Content:
     async with visit.connection() as connection:
         found = await browsed(connection, q_name, msg_id, BODY_BYTES)
         q_mgr_name = connection.q_mgr_name
-    title = f"Dead letter {msg_id.hex()}"
+    title = f"Dead letter …{msg_id.hex()[-12:]}"
     if found is None:
         gone = h.p(".notice.warn", role="status")[
             "It is not on ", shown(q_name), " any more: somebody has put it back, or removed it; or somebody holds it."

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import htpy as h
 from markupsafe import Markup
 
+from broker.http.console.browsing.held import HeldRows, held_rows, held_table
 from broker.http.console.elements import (
     PageColumn,
     badge,
     cells,
     count,
     empty,
+    in_turns,
     live,
     rate,
     section,
@@ -20,9 +24,11 @@ from broker.http.console.elements import (
     table,
     when,
 )
+from broker.http.console.figures.look import first_of
 from broker.http.console.forms import Action, action_form
 from broker.http.console.page import ConsolePage, Content, Keyed, Notice
 from broker.http.console.pages.queue import EXPLAINED_MAX, quoted
+from broker.http.console.rows import ROWS_KEPT
 from broker.mqi import Cause
 from broker.presentation.durations import percentile
 
@@ -33,21 +39,23 @@ if TYPE_CHECKING:
     from starlette.datastructures import FormData
 
     from broker import Connection
+    from broker.http.console.browsing.held import HeldRow
     from broker.http.console.figures.look import StatusLook
     from broker.http.console.page import Parts
     from broker.http.console.visit import Visit
     from triggers.schedule.schedules import ListedSchedule
 
-HANDLERS_SHOWN: Final = 200
+HANDLERS_SHOWN: Final = 100
+ERRORS_SHOWN: Final = 20
 RUNNING_EXPLAINED: Final = 20
-"""Of so many queues it is told who has their messages in hand."""
+"""Of so many queues it is told which messages are in hand, and in whose."""
 
 _RUN: Final = ".RUN"
 _HANDLERS: Final = (
     PageColumn("Handler"),
     PageColumn("Workers", figures=True, wide=True),
-    PageColumn("Running", figures=True),
-    PageColumn("Done/min", figures=True),
+    PageColumn("Running", figures=True, wide=True),
+    PageColumn("Done/min", figures=True, wide=True),
     PageColumn("Done", figures=True, wide=True),
     PageColumn("Failed", figures=True),
     PageColumn("Put off", figures=True, wide=True, title="the handler raised Later"),
@@ -59,7 +67,6 @@ _HANDLERS: Final = (
     PageColumn("Run", figures=True, wide=True, title="how long the handler took: the median"),
     PageColumn("95 %", figures=True, wide=True, title="95 % of the runs took no longer"),
 )
-_RUNNING: Final = (PageColumn("Queue"), PageColumn("In the hands of"), PageColumn("Since"))
 _SCHEDULES: Final = (
     PageColumn("Schedule"),
     PageColumn("Comes", wide=True),
@@ -73,10 +80,11 @@ _SCHEDULES: Final = (
 async def _content(visit: Visit) -> Content:
     parts = await _parts(visit)
     look = await visit.look()
+    some = await _some(visit, look)
     async with visit.connection() as connection:
         running = await _running(connection, look)
         schedules = await _listed(connection)
-        paused = await _paused(connection, [each["queue"] for each in look.handlers[:HANDLERS_SHOWN]])
+        paused = await _paused(connection, [each["queue"] for each in some])
     return Content(
         "Handlers",
         [
@@ -84,6 +92,7 @@ async def _content(visit: Visit) -> Content:
                 "Queues under handlers",
                 table("Handlers", _HANDLERS, live("handlers", parts, h.tbody)),
                 live("none", parts),
+                _pager(visit, look, some),
             ),
             h.div(".columns")[
                 section("Running now", _running_table(visit, running)),
@@ -97,14 +106,53 @@ async def _content(visit: Visit) -> Content:
 
 async def _parts(visit: Visit) -> Parts:
     look = await visit.look()
-    handlers = sorted(look.handlers, key=lambda each: (-look.rates.of_handler(each, "failed"), each["queue"]))
-    wrong = sorted((each for each in handlers if each["last_error"]), key=lambda each: -each["last_error_at"])
+    some = await _some(visit, look)
+    wrong = await _failed_last(look)
     return {
-        "handlers": [_handler(visit, look, each) for each in handlers[:HANDLERS_SHOWN]],
-        "none": [] if handlers else [_said("No handler has served a queue since the start.")],
-        "errors": [_error(visit, each) for each in wrong[:20]],
+        "handlers": await in_turns(some, lambda each: _handler(visit, look, each)),
+        "none": [] if look.handlers else [_said("No handler has served a queue since the start.")],
+        "errors": [_error(visit, each) for each in wrong],
         "no-errors": [] if wrong else [_said("No handler has failed.")],
     }
+
+
+async def _some(visit: Visit, look: StatusLook) -> Sequence[Mapping[str, Any]]:
+    """The handlers of the page that is asked for: those that fail most, or a hundred by name behind a place."""
+    behind = visit.query("after")
+    if visit.query("by") != "name":
+        return await look.failing_most(HANDLERS_SHOWN)
+    start = bisect_right(look.handlers, behind, key=_key) if behind else 0
+    return look.handlers[start : start + HANDLERS_SHOWN]
+
+
+def _key(handler: Mapping[str, Any]) -> str:
+    """The text by which handlers are in order, and which no other has."""
+    return f"{handler['queue']} {handler['handler']}"
+
+
+def _pager(visit: Visit, look: StatusLook, some: Sequence[Mapping[str, Any]]) -> Node:
+    """The way to the next hundred, by the last name of this one: what is served meanwhile moves nothing."""
+    number = len(look.handlers)
+    if number <= HANDLERS_SHOWN:
+        return None
+    by_name = visit.query("by") == "name"
+    more = by_name and bool(some) and _key(some[-1]) != _key(look.handlers[-1])
+    to = partial(visit.url, "handlers")
+    return h.nav(".pager", aria_label="More")[
+        h.span[f"{len(some):,} of {number:,}, {'by name' if by_name else 'those that fail most first'}"],
+        h.a(href=to(by="name"))["By name, from the first"] if not by_name or visit.query("after") else None,
+        h.a(href=to())["Those that fail most"] if by_name else None,
+        h.a(href=to(by="name", after=_key(some[-1])))["Next"] if more else None,
+    ]
+
+
+async def _failed_last(look: StatusLook) -> Sequence[Mapping[str, Any]]:
+    """The handlers whose last errors are the youngest; made once for a look."""
+    found: list[Mapping[str, Any]] | None = look.made.get("failed last")
+    if found is None:
+        first = await first_of(look.handlers, lambda each: -each["last_error_at"], ERRORS_SHOWN)
+        found = look.made["failed last"] = [each for each in first if each["last_error"]]
+    return found
 
 
 def _said(text: str) -> Keyed:
@@ -112,23 +160,35 @@ def _said(text: str) -> Keyed:
 
 
 def _handler(visit: Visit, look: StatusLook, handler: Mapping[str, Any]) -> Keyed:
-    key = f"{handler['queue']} {handler['handler']}"
-    q_name, name = handler["queue"], handler["handler"]
-    waited, ran, dead = handler["waited"]["buckets"], handler["ran"]["buckets"], handler["dead_lettered"]
+    names = ("workers", "running", "succeeded", "failed", "later", "crashed", "dead_lettered", "delayed")
+    waited, ran = handler["waited"]["buckets"], handler["ran"]["buckets"]
+    times = percentile(waited, 0.5), percentile(waited, 0.95), percentile(ran, 0.5), percentile(ran, 0.95)
+    done = 60 * look.rates.of_handler(handler, "succeeded")
+    who = visit.url("queues", handler["queue"]), handler["queue"], handler["handler"]
+    figures = tuple(handler[name] for name in names)
+    return Keyed(_key(handler), _handler_row(visit.url("dead-letters"), who, done, figures, times))
+
+
+@lru_cache(ROWS_KEPT)
+def _handler_row(
+    letters: str, who: tuple[str, str, str], done: float, figures: tuple[int, ...], times: tuple[str, ...]
+) -> Markup:
+    url, q_name, name = who
+    workers, running, succeeded, failed, later, crashed, dead, delayed = figures
     values: list[Node] = [
-        [h.a(href=visit.url("queues", q_name))[shown(name or q_name)], h.span(".soft")[" on ", shown(q_name)]],
-        badge("none", "warn") if not handler["workers"] else count(handler["workers"]),
-        count(handler["running"]),
-        rate(60 * look.rates.of_handler(handler, "succeeded")),
-        count(handler["succeeded"]),
-        badge(count(handler["failed"]), "warn") if handler["failed"] else "",
-        count(handler["later"]),
-        badge(count(handler["crashed"]), "warn") if handler["crashed"] else "",
-        h.a(href=visit.url("dead-letters"))[badge(count(dead), "bad")] if dead else "",
-        count(handler["delayed"]),
-        percentile(waited, 0.5), percentile(waited, 0.95), percentile(ran, 0.5), percentile(ran, 0.95),
-    ]  # fmt: skip
-    return Keyed(key, Markup(h.tr({"data-key": key})[cells(_HANDLERS, values)]))
+        [h.a(href=url)[shown(name or q_name)], h.span(".soft")[" on ", shown(q_name)]],
+        count(workers) if workers else badge("none", "warn"),
+        count(running),
+        rate(done),
+        count(succeeded),
+        badge(count(failed), "warn") if failed else "",
+        count(later),
+        badge(count(crashed), "warn") if crashed else "",
+        h.a(href=letters)[badge(count(dead), "bad")] if dead else "",
+        count(delayed),
+        *times,
+    ]
+    return Markup(h.tr({"data-key": f"{q_name} {name}"})[cells(_HANDLERS, values)])
 
 
 def _error(visit: Visit, handler: Mapping[str, Any]) -> Keyed:
@@ -141,36 +201,22 @@ def _error(visit: Visit, handler: Mapping[str, Any]) -> Keyed:
     return Keyed(key, Markup(h.li({"data-key": key})[when(handler["last_error_at"], visit.now), words]))
 
 
-async def _running(connection: Connection, look: StatusLook) -> list[tuple[str, str, float]]:
-    """Return the holders of messages of which queue, in words, and since when they have them; the longest first."""
-    found: list[tuple[str, str, float]] = []
+async def _running(connection: Connection, look: StatusLook) -> HeldRows:
+    """Return the messages that handlers have in hand, as far as they are named."""
+    named: list[HeldRow] = []
     busy = [each for each in look.handlers if each["running"]]
-    for handler in busy[:RUNNING_EXPLAINED]:
-        queue = look.queue(handler["queue"])
-        if queue is None or queue["depth"] > EXPLAINED_MAX:
-            continue
-        explanation = await connection.explain(handler["queue"])
-        found += [
-            (handler["queue"], each.text, float(each.figures.get("since", 0.0)))
-            for each in explanation.findings
-            if each.code == Cause.UNCOMMITTED_GET
-        ]
-    return sorted(found, key=lambda each: each[2])
+    for q_name in list(dict.fromkeys(each["queue"] for each in busy))[:RUNNING_EXPLAINED]:
+        queue = look.queue(q_name)
+        if queue is not None and queue["depth"] <= EXPLAINED_MAX:
+            named += held_rows(await connection.explain(q_name), (Cause.UNCOMMITTED_GET,)).named
+    named.sort(key=lambda each: (not each.since, each.since))
+    return HeldRows(named, max(len(named), sum(each["running"] for each in busy)))
 
 
-def _running_table(visit: Visit, running: Sequence[tuple[str, str, float]]) -> Node:
-    if not running:
+def _running_table(visit: Visit, running: HeldRows) -> Node:
+    if not running.messages:
         return empty("No handler has a message in hand.")
-    rows = (
-        h.tr({"data-key": f"{q_name} {since}"})[
-            cells(
-                _RUNNING,
-                [h.a(href=visit.url("queues", q_name))[shown(q_name)], shown(text, 300), when(since, visit.now)],
-            )
-        ]
-        for q_name, text, since in running
-    )
-    return table("Running now", _RUNNING, h.tbody[rows])
+    return held_table(visit, "Running now", running, running=True)
 
 
 async def _paused(connection: Connection, q_names: Iterable[str]) -> dict[str, bool]:
@@ -178,8 +224,9 @@ async def _paused(connection: Connection, q_names: Iterable[str]) -> dict[str, b
     wanted = dict.fromkeys(q_names)
     if not wanted:
         return {}
-    [reply] = await connection.mqsc("DISPLAY QLOCAL(*) TRIGGER")
-    return {str(each["QUEUE"]): not each["TRIGGER"] for each in reply.attributes if each["QUEUE"] in wanted}
+    replies = await connection.mqsc("\n".join(f"DISPLAY QLOCAL({quoted(name)}) TRIGGER" for name in wanted))
+    found = (each for reply in replies for each in reply.attributes)
+    return {str(each["QUEUE"]): not each["TRIGGER"] for each in found}
 
 
 def _line(q_name: str, *, on: bool) -> str:
@@ -189,7 +236,7 @@ def _line(q_name: str, *, on: bool) -> str:
 async def _switches(visit: Visit, paused: Mapping[str, bool]) -> Node:
     if not paused:
         return empty("There is no queue under a handler.")
-    forms = []
+    actions = []
     for q_name, off in sorted(paused.items(), key=lambda each: (not each[1], each[0])):
         missing = await visit.missing(q_name, "chg")
         label = f"Resume {q_name}" if off else f"Pause {q_name}"
@@ -197,7 +244,8 @@ async def _switches(visit: Visit, paused: Mapping[str, bool]) -> Node:
             name="resume" if off else "pause", label=label[:60], line=_line(q_name, on=off), missing=missing,
             fields={"queue": q_name},
         )  # fmt: skip
-        forms.append(action_form(visit, action))
+        actions.append(action)
+    forms = await in_turns(actions, partial(action_form, visit))
     few = h.div(".actions")[forms]
     return few if len(forms) <= 12 else h.details[h.summary[f"{len(forms):,} queues"], few]
 

@@ -9,11 +9,25 @@ import htpy as h
 
 from broker.http.console.browsing.cursors import PAGE_MESSAGES, PAGES_KEPT
 from broker.http.console.browsing.groups import bar, drawn_groups
+from broker.http.console.browsing.held import held_rows, held_table
 from broker.http.console.browsing.search import FIELDS, asked
-from broker.http.console.elements import PageColumn, badge, cells, count, empty, identifier, octets, shown, table, when
+from broker.http.console.elements import (
+    PageColumn,
+    badge,
+    cells,
+    count,
+    empty,
+    identifier,
+    octets,
+    section,
+    shown,
+    table,
+    when,
+)
 from broker.http.console.forms import text_input
 from broker.http.console.page import ConsolePage, Content
-from broker.http.console.pages.queue import tabs
+from broker.http.console.pages.queue import EXPLAINED_MAX, tabs
+from broker.http.refusals import AWAY
 from broker.mqi import MQPER, MQRC, MQError
 
 if TYPE_CHECKING:
@@ -49,15 +63,17 @@ async def _content(visit: Visit) -> Content:
     try:
         cursor, number, rows, again = await _page(visit, name, asked(visit))
     except MQError as error:
-        if error.reason in (MQRC.NOT_AUTHORIZED, MQRC.UNKNOWN_OBJECT_NAME):
+        if error.reason in (*AWAY, MQRC.NOT_AUTHORIZED, MQRC.UNKNOWN_OBJECT_NAME):
             raise
         return Content(name, [*head, h.p(".notice.bad", role="alert")[shown(str(error), 600)]], crumbs)
     found = table("Messages", COLUMNS, h.tbody[(_row(visit, name, each) for each in rows)]) if rows else _nothing(visit)
+    note, held = await _held(visit, name)
     body = [
         *head,
         h.p(".notice.warn")[_GONE] if again else None,
-        await _unseen(visit, name),
+        note,
         h.section[found, _pager(visit, name, cursor, number, len(rows))],
+        held,
         await _groups(visit, name, rows),
     ]
     return Content(name, body, crumbs)
@@ -109,23 +125,31 @@ def _nothing(visit: Visit) -> Element:
     return empty("A browse sees no message.")
 
 
-async def _unseen(visit: Visit, name: str) -> Node:
-    """The messages that are there and that no browse sees, by what holds them."""
+async def _held(visit: Visit, name: str) -> tuple[Node, Node]:
+    """The messages that no browse sees: a line that says so, and a table of them with those who hold them."""
     try:
         queue = (await visit.look()).queue(name)
     except MQError as error:
         if error.reason == MQRC.NOT_AUTHORIZED:
-            return None
+            return None, None
         raise
     if queue is None:
-        return None
-    held = [f"{queue[each]:,} {each}" for each in ("uncommitted", "claimed", "prepared", "damaged") if queue[each]]
-    if not held:
-        return None
-    return h.p(".notice.warn")[
-        "No browse sees what somebody holds: ", ", ".join(held), ". ",
-        h.a(href=visit.url("queues", name, explain=1) + "#why")["Who, and since when"],
-    ]  # fmt: skip
+        return None, None
+    if queue["depth"] > EXPLAINED_MAX and not visit.query("held"):
+        held = [f"{queue[each]:,} {each}" for each in ("uncommitted", "claimed", "prepared", "damaged") if queue[each]]
+        url = visit.url("queues", name, "messages", held=1) + "#held"
+        return (_note(", ".join(held), h.a(href=url)["Which, by whom, since when"]) if held else None), None
+    async with visit.connection() as connection:
+        found = held_rows(await connection.explain(name))
+    if not found.messages:
+        return None, None
+    why = h.p[h.a(href=visit.url("queues", name, explain=1) + "#why")["Why messages wait"]]
+    rows = section("Held by somebody", held_table(visit, "Held messages", found), why, id="held")
+    return _note(f"{found.messages:,}", h.a(href="#held")["Which, by whom, since when"]), rows
+
+
+def _note(number: str, way: Element) -> Element:
+    return h.p(".notice.warn")["No browse sees what somebody holds: ", number, ". ", way]
 
 
 def _row(visit: Visit, name: str, each: ListedMessage) -> Element:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from htpy import Element, Node
 
+    from broker import Connection
     from broker.http.console.visit import Visit
 
 PAGE_ROWS: Final = 100
@@ -44,10 +45,10 @@ async def _content(visit: Visit) -> Content:
     asked = visit.query("q").strip()
     line = _display(kind, asked)
     async with visit.connection() as connection:
-        [reply] = await connection.mqsc(line)
-    rows = sorted(reply.attributes, key=lambda each: str(next(iter(each.values()))).startswith("SYSTEM."))
-    start = _start(visit, rows)
-    page = rows[start : start + PAGE_ROWS]
+        [reply] = await connection.mqsc(_display(kind, asked, named=True))
+        rows = sorted(reply.attributes, key=lambda each: name_of(each).startswith("SYSTEM."))
+        start = _start(visit, rows)
+        page = await _with_attributes(connection, kind, rows[start : start + PAGE_ROWS])
     refused = None if reply.ok or "not found" in reply.text else h.p(".notice.warn")[shown(reply.text.strip(), 600)]
     body = [
         _tabs(visit, kind),
@@ -71,17 +72,34 @@ async def _content(visit: Visit) -> Content:
     return Content("Objects", body)
 
 
-def _display(kind: str, asked: str) -> str:
-    """The command that lists objects of a kind."""
+def name_of(attributes: Mapping[str, Any]) -> str:
+    """Return the name of an object, which is its first attribute."""
+    return str(next(iter(attributes.values())))
+
+
+async def _with_attributes(
+    connection: Connection, kind: str, rows: Sequence[Mapping[str, Any]]
+) -> Sequence[Mapping[str, Any]]:
+    """The objects of a page with the attributes that the list has: of very many, those of the others are not asked."""
+    if kind not in _SHOWN or not rows:
+        return rows
+    names = dict.fromkeys(map(name_of, rows))
+    chosen = " ".join(_SHOWN[kind])
+    replies = await connection.mqsc("\n".join(f"DISPLAY {kind}({text(name)}) {chosen}" for name in names))
+    return [each for reply in replies for each in reply.attributes]
+
+
+def _display(kind: str, asked: str, *, named: bool = False) -> str:
+    """The command that lists objects of a kind; `named`: with as little of each as the list can be ordered by."""
     pattern = asked if asked.endswith("*") else f"{asked}*"
-    chosen = " ".join(_SHOWN.get(kind, ("ALL",)))
+    chosen = "" if named and kind in _SHOWN else " ".join(_SHOWN.get(kind, ("ALL",)))
     match kind:
         case "QMGR":
             return "DISPLAY QMGR DESCR DEADQ MAXUMSGS"
         case "AUTHREC":
             return f"DISPLAY AUTHREC PROFILE({text(asked)})" if asked else "DISPLAY AUTHREC"
         case _:
-            return f"DISPLAY {kind}({text(pattern)}) {chosen}"
+            return f"DISPLAY {kind}({text(pattern)}) {chosen}".rstrip()
 
 
 def _tabs(visit: Visit, kind: str) -> Element:
@@ -109,7 +127,7 @@ def _table(visit: Visit, kind: str, page: Sequence[Mapping[str, Any]]) -> Elemen
 
 
 def _row(visit: Visit, kind: str, columns: Sequence[PageColumn], attributes: Mapping[str, Any]) -> Element:
-    name = str(next(iter(attributes.values())))
+    name = name_of(attributes)
     first: Node = shown(name)
     if kind not in WITHOUT_PAGE:
         first = h.a(href=visit.url("objects", kind, name))[shown(name)]
@@ -129,7 +147,7 @@ def _start(visit: Visit, rows: Sequence[Mapping[str, Any]]) -> int:
     behind = visit.query("after")
     if not behind:
         return 0
-    return next((number for number, each in enumerate(rows, 1) if str(next(iter(each.values()))) == behind), 0)
+    return next((number for number, each in enumerate(rows, 1) if name_of(each) == behind), 0)
 
 
 def _pager(visit: Visit, kind: str, rows: Sequence[Mapping[str, Any]], start: int) -> Node:
@@ -137,7 +155,7 @@ def _pager(visit: Visit, kind: str, rows: Sequence[Mapping[str, Any]], start: in
     if not start and end == len(rows):
         return None
     query = {"kind": kind, "q": visit.query("q")}
-    last = str(next(iter(rows[end - 1].values())))
+    last = name_of(rows[end - 1])
     return h.nav(".pager", aria_label="More")[
         h.span[f"{start + 1:,} to {end:,} of {len(rows):,}"],
         h.a(href=visit.url("objects", **query))["From the first"] if start else None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
@@ -10,6 +9,7 @@ import htpy as h
 from markupsafe import Markup
 
 from broker.http.console.elements import empty, in_turns, keyed, live, octets, section, shown, table, when
+from broker.http.console.figures.look import first_of
 from broker.http.console.page import ConsolePage, Content, Keyed
 from broker.http.console.rows import (
     HANDLER_COLUMNS,
@@ -62,7 +62,8 @@ async def _content(visit: Visit) -> Content:
 
 class OverviewFigures(NamedTuple):
     """A look, as the first page shows it: the first queues, how many hold messages, how many are of the system, all
-    messages, what comes and goes in a second, and the queues whose messages are old.
+    messages, what comes and goes in a second, the queues whose messages are old, and the handler that failed last of
+    those that have given up messages.
     """
 
     first: Sequence[Mapping[str, Any]]
@@ -73,6 +74,7 @@ class OverviewFigures(NamedTuple):
     gets: float
     old: Sequence[str]
     damaged: int
+    given_up: Mapping[str, Any] | None
 
 
 async def _figures(look: StatusLook) -> OverviewFigures:
@@ -97,8 +99,14 @@ async def _figures(look: StatusLook) -> OverviewFigures:
                 old.append(queue["name"])
         if number % _STEP == 0:
             await anyio.lowlevel.checkpoint()
-    first = nsmallest(QUEUES_SHOWN, filled, key=_place(look))
-    made = OverviewFigures(first, len(filled), system, messages, puts, gets, old, damaged)
+    first = await first_of(filled, _place(look), QUEUES_SHOWN)
+    given_up: Mapping[str, Any] | None = None
+    for number, each in enumerate(look.handlers, 1):
+        if each["dead_lettered"] and each["last_error_at"] > (given_up or {}).get("last_error_at", 0.0):
+            given_up = each
+        if number % _STEP == 0:
+            await anyio.lowlevel.checkpoint()
+    made = OverviewFigures(first, len(filled), system, messages, puts, gets, old, damaged, given_up)
     look.made["overview"] = made
     return made
 
@@ -106,12 +114,12 @@ async def _figures(look: StatusLook) -> OverviewFigures:
 async def _parts(visit: Visit) -> Parts:
     look = await visit.look()
     figures = await _figures(look)
-    handlers = sorted(look.handlers, key=lambda each: (-look.rates.of_handler(each, "failed"), each["queue"]))
+    handlers = await look.failing_most(HANDLERS_SHOWN)
     return {
         "health": [*_health(look, figures)],
         "queues": await in_turns(figures.first, lambda each: queue_row(visit, look, each)),
         "folded": [_folded(visit, look, figures)],
-        "handlers": [handler_row(visit, look, each) for each in handlers[:HANDLERS_SHOWN]],
+        "handlers": await in_turns(handlers, lambda each: handler_row(visit, look, each)),
         "no-handlers": [] if handlers else [_said("none", "No handler has served a queue since the start.")],
         "lately": [_event(visit, each) for each in list(look.events)[:EVENTS_SHOWN]],
         "no-events": [] if look.events else [_said("none", "Nothing: no dead letter, no refused put.")],
@@ -183,8 +191,6 @@ def _problems(look: StatusLook, made: OverviewFigures) -> Iterator[str]:
     """Yield the problems in words, the worst first."""
     for name, why in look.failing.items():
         yield f"not ready: {name}: {why}"
-    if look.figures["quiescing"]:
-        yield "the queue manager is quiescing"
     if made.old:
         oldest = min(made.old, key=lambda name: look.oldest[name])
         age = coarse_age(look.at - look.oldest[oldest])
@@ -196,6 +202,8 @@ def _problems(look: StatusLook, made: OverviewFigures) -> Iterator[str]:
     letters = sum(each.number for each in look.events if look.at - each.at < _OLD_SECONDS and each.kind == "bad")
     if letters:
         yield f"{letters:,} dead letters or refused puts in the last minutes"
+    elif made.given_up is not None and look.at - made.given_up["last_error_at"] < _OLD_SECONDS:  # before the first look
+        yield f"dead letters of {made.given_up['handler'] or made.given_up['queue']}, which failed in the last minutes"
     if made.damaged:
         yield f"{made.damaged:,} messages are damaged"
 

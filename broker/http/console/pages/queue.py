@@ -49,7 +49,8 @@ _HANDLES: Final = (
     PageColumn("Program"),
     PageColumn("User"),
     PageColumn("Channel", wide=True),
-    PageColumn("Open for"),
+    PageColumn("For"),
+    PageColumn("Since", title="when it was opened"),
 )
 
 
@@ -190,10 +191,6 @@ def findings(explanation: Explanation) -> Node:
     ]
 
 
-def _words(code: str) -> str:
-    return code.replace("_", " ").lower()
-
-
 def _trigger(queue: Mapping[str, Any]) -> Node:
     names = ("TRIGGER", "TRIGTYPE", "TRIGDPTH", "TRIGMPRI", "PROCESS", "INITQ", "TRIGDATA")
     shown_fields = [(h.code[name], _value(queue[name])) for name in names if name in queue]
@@ -212,15 +209,16 @@ async def _handles(visit: Visit, name: str) -> Node:
     rows = reply.attributes
     if not rows:
         return empty("Nobody has it open.")
-    body = h.tbody[(h.tr[cells(_HANDLES, _handle(each))] for each in rows[:HANDLES_SHOWN])]
+    oldest = sorted(rows, key=lambda each: -int(each["AGE"]))[:HANDLES_SHOWN]
+    body = h.tbody[(h.tr[cells(_HANDLES, _handle(visit, each))] for each in oldest)]
     more = h.p(".soft")[f"and {len(rows) - HANDLES_SHOWN:,} more"] if len(rows) > HANDLES_SHOWN else None
     return [table("Handles", _HANDLES, body), more]
 
 
-def _handle(each: Mapping[str, Any]) -> Sequence[Node]:
+def _handle(visit: Visit, each: Mapping[str, Any]) -> Sequence[Node]:
     opened = [word.lower() for word in ("INPUT", "BROWSE", "OUTPUT", "INQUIRE", "SET") if each[word] != "NO"]
     who = [shown(str(each[keyword])) for keyword in ("APPLTAG", "USERID", "CHANNEL")]
-    return [*who, ", ".join(opened)]
+    return [*who, ", ".join(opened), when(visit.now - int(each["AGE"]), visit.now)]
 
 
 async def _actions(visit: Visit, name: str, queue: Mapping[str, Any]) -> Node:

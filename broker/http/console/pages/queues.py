@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 import htpy as h
 
 from broker.http.console.elements import empty, in_turns, live, shown, table
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from broker.http.console.visit import Visit
 
 PAGE_ROWS: Final = 100
+_STEP: Final = 500
 KINDS: Final = {
     "": "all",
     "messages": "with messages",
@@ -30,7 +32,7 @@ KINDS: Final = {
 
 async def _content(visit: Visit) -> Content:
     look = await visit.look()
-    found = _found(visit, look)
+    found = await _found(visit, look)
     start = _start(visit, found)
     parts = await _rows(visit, look, found[start : start + PAGE_ROWS])
     asked, kind = visit.query("q"), visit.query("show")
@@ -57,7 +59,7 @@ async def _content(visit: Visit) -> Content:
 
 async def _parts(visit: Visit) -> Parts:
     look = await visit.look()
-    found = _found(visit, look)
+    found = await _found(visit, look)
     start = _start(visit, found)
     return await _rows(visit, look, found[start : start + PAGE_ROWS])
 
@@ -66,20 +68,34 @@ async def _rows(visit: Visit, look: StatusLook, queues: Sequence[Mapping[str, An
     return {"queues": await in_turns(queues, lambda each: queue_row(visit, look, each))}
 
 
-def _found(visit: Visit, look: StatusLook) -> list[Mapping[str, Any]]:
-    """The queues that are asked for, by name. Without a word about which, those of the system come last."""
+async def _found(visit: Visit, look: StatusLook) -> Sequence[Mapping[str, Any]]:
+    """The queues that are asked for, by name. Without a word about which, those of the system come last. They are
+    looked for once in a look, in steps.
+    """
     asked, kind = visit.query("q").strip(), visit.query("show")
+    key = f"queues {kind} {asked}"
+    known: list[Mapping[str, Any]] | None = look.made.get(key)
+    if known is not None:
+        return known
+    found: list[Mapping[str, Any]] = []
+    system: list[Mapping[str, Any]] = []
+    for number, queue in enumerate(look.queues, 1):
+        own = queue["name"].startswith("SYSTEM.")
+        if _is_of_kind(queue, kind, system=own) and named_like(queue["name"], asked):
+            (system if own else found).append(queue)
+        if number % _STEP == 0:
+            await anyio.lowlevel.checkpoint()
+    found += system
+    look.made[key] = found
+    return found
 
-    def wanted(queue: Mapping[str, Any]) -> bool:
-        system = queue["name"].startswith("SYSTEM.")
-        if kind == "system":
-            return bool(system)
-        if kind in ("messages", "empty"):
-            return not system and bool(queue["depth"]) == (kind == "messages")
-        return True
 
-    found = [each for each in look.queues if wanted(each) and named_like(each["name"], asked)]
-    return sorted(found, key=lambda each: (each["name"].startswith("SYSTEM."), each["name"]))
+def _is_of_kind(queue: Mapping[str, Any], kind: str, *, system: bool) -> bool:
+    if kind == "system":
+        return system
+    if kind in ("messages", "empty"):
+        return not system and bool(queue["depth"]) == (kind == "messages")
+    return True
 
 
 def _start(visit: Visit, found: Sequence[Mapping[str, Any]]) -> int:

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import htpy as h
 from markupsafe import Markup
 
-from broker.http.console.elements import PageColumn, badge, cells, count, empty, live, octets, section, shown, table
+from broker.http.console.elements import (
+    PageColumn,
+    badge,
+    cells,
+    count,
+    empty,
+    in_turns,
+    live,
+    octets,
+    section,
+    shown,
+    table,
+)
 from broker.http.console.forms import Action, action_form
 from broker.http.console.page import ConsolePage, Content, Keyed, Notice
 from broker.http.console.pages.queue import quoted
@@ -20,6 +34,7 @@ if TYPE_CHECKING:
     from starlette.datastructures import FormData
 
     from broker import Connection
+    from broker.http.console.figures.look import StatusLook
     from broker.http.console.page import Parts
     from broker.http.console.visit import Visit
 
@@ -51,7 +66,7 @@ _CONSUMERS: Final = (
     PageColumn("Pinned", figures=True, wide=True, title="of them, those that a batch has been given"),
     PageColumn("Age", figures=True, title="of its oldest claim"),
     PageColumn("Lag", figures=True, title="messages that are available on its queues"),
-    PageColumn("Lag, oldest", figures=True, wide=True),
+    PageColumn("Oldest", figures=True, wide=True, title="how long the oldest of them has been there"),
 )
 
 COMMIT_SAID: Final = "its puts become visible, what it has got is gone for good"
@@ -76,7 +91,8 @@ async def _content(visit: Visit) -> Content:
                 "Consumers",
                 table("Consumers", _CONSUMERS, live("consumers", parts, h.tbody)),
                 live("no-consumers", parts),
-                await _consumer_forms(visit, look.consumers),
+                _consumer_pager(visit, look),
+                await _consumer_forms(visit, _some_consumers(visit, look)),
             ),
         ],
     )
@@ -84,11 +100,11 @@ async def _content(visit: Visit) -> Content:
 
 async def _parts(visit: Visit) -> Parts:
     look = await visit.look()
-    units, consumers = look.units_of_work[:ROWS_SHOWN], look.consumers[:ROWS_SHOWN]
+    units, consumers = look.units_of_work[:ROWS_SHOWN], _some_consumers(visit, look)
     return {
-        "open": [*_open(units)],
+        "open": await in_turns(_numbered(units), _open),
         "no-open": [] if units else [_said("No unit of work is open.")],
-        "consumers": [*map(_consumer, consumers)],
+        "consumers": await in_turns(consumers, _consumer),
         "no-consumers": [] if consumers else [_said("No consumer claims messages.")],
     }
 
@@ -97,24 +113,28 @@ def _said(text: str) -> Keyed:
     return Keyed("none", Markup(h.div({"data-key": "none"})[empty(text)]))
 
 
-def _open(units: Sequence[Mapping[str, Any]]) -> Iterator[Keyed]:
-    """The rows of units of work. One has no name: its key is its place among those of its program."""
+def _numbered(units: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Units of work with a key each. One has no name: its key is its place among those of its program."""
     seen: dict[str, int] = {}
     for unit in units:
         who = f"{unit['name']} {unit['user']} {unit['channel']}"
         seen[who] = seen.get(who, 0) + 1
-        key = f"{who} {seen[who]}"
-        age = coarse_age(unit["age"])
-        values: list[Node] = [
-            shown(unit["name"]),
-            shown(unit["user"]),
-            badge(age, "warn") if unit["age"] > _OLD_SECONDS else age,
-            count(unit["puts"]),
-            count(unit["gets"]),
-            unit["state"].replace("_", " ").lower(),
-            shown(unit["channel"]),
-        ]
-        yield Keyed(key, Markup(h.tr({"data-key": key})[cells(_OPEN, values)]))
+        yield f"{who} {seen[who]}", unit
+
+
+def _open(keyed_unit: tuple[str, Mapping[str, Any]]) -> Keyed:
+    key, unit = keyed_unit
+    age = coarse_age(unit["age"])
+    values: list[Node] = [
+        shown(unit["name"]),
+        shown(unit["user"]),
+        badge(age, "warn") if unit["age"] > _OLD_SECONDS else age,
+        count(unit["puts"]),
+        count(unit["gets"]),
+        unit["state"].replace("_", " ").lower(),
+        shown(unit["channel"]),
+    ]
+    return Keyed(key, Markup(h.tr({"data-key": key})[cells(_OPEN, values)]))
 
 
 def _consumer(consumer: Mapping[str, Any]) -> Keyed:
@@ -132,6 +152,28 @@ def _consumer(consumer: Mapping[str, Any]) -> Keyed:
     return Keyed(name, Markup(h.tr({"data-key": name})[cells(_CONSUMERS, values)]))
 
 
+def _some_consumers(visit: Visit, look: StatusLook) -> Sequence[Mapping[str, Any]]:
+    """A hundred consumers, by name."""
+    start = bisect_right(look.consumers, visit.query("consumer"), key=_name)
+    return look.consumers[start : start + ROWS_SHOWN]
+
+
+def _name(consumer: Mapping[str, Any]) -> str:
+    return str(consumer["name"])
+
+
+def _consumer_pager(visit: Visit, look: StatusLook) -> Node:
+    some = _some_consumers(visit, look)
+    if len(look.consumers) <= ROWS_SHOWN:
+        return None
+    more = bool(some) and some[-1] is not look.consumers[-1]
+    return h.nav(".pager", aria_label="More consumers")[
+        h.span[f"{len(some):,} of {len(look.consumers):,}"],
+        h.a(href=visit.url("units"))["From the first"] if visit.query("consumer") else None,
+        h.a(href=visit.url("units", consumer=_name(some[-1])))["Next"] if more else None,
+    ]
+
+
 async def _threads(connection: Connection) -> Sequence[Mapping[str, Any]]:
     [reply] = await connection.mqsc("DISPLAY THREAD(*) TYPE(INDOUBT) ALL")
     return reply.attributes
@@ -141,15 +183,30 @@ async def _prepared(visit: Visit, threads: Sequence[Mapping[str, Any]]) -> Node:
     if not threads:
         return empty("No unit waits for a decision.")
     missing = await visit.missing_on_manager("ctrl")
-    rows = [h.tr({"data-key": str(each["THREAD"])})[cells(_PREPARED, _thread(each))] for each in threads[:ROWS_SHOWN]]
-    forms = [action_form(visit, action) for each in threads[:ROWS_SHOWN] for action in _decisions(each, missing)]
-    more = h.p(".soft")[f"and {len(threads) - ROWS_SHOWN:,} more"] if len(threads) > ROWS_SHOWN else None
+    behind = visit.query("after")
+    start = next((number for number, each in enumerate(threads, 1) if each["THREAD"] == behind), 0) if behind else 0
+    some = threads[start : start + ROWS_SHOWN]
+    rows = await in_turns(some, lambda each: h.tr({"data-key": str(each["THREAD"])})[cells(_PREPARED, _thread(each))])
+    actions = [action for each in some for action in _decisions(each, missing)]
+    forms = await in_turns(actions, partial(action_form, visit))
     return [
         table("Prepared units and units in doubt", _PREPARED, h.tbody[rows]),
-        more,
+        _pager(visit, threads, start),
         h.details[
             h.summary["Decide for the program that has prepared it, when it is gone for good"], h.div(".actions")[forms]
         ],
+    ]
+
+
+def _pager(visit: Visit, threads: Sequence[Mapping[str, Any]], start: int) -> Node:
+    """The way to the next hundred, by the last of this one."""
+    end = min(start + ROWS_SHOWN, len(threads))
+    if not start and end == len(threads):
+        return None
+    return h.nav(".pager", aria_label="More")[
+        h.span[f"{start + 1:,} to {end:,} of {len(threads):,}"],
+        h.a(href=visit.url("units"))["From the first"] if start else None,
+        h.a(href=visit.url("units", after=threads[end - 1]["THREAD"]))["Next"] if end < len(threads) else None,
     ]
 
 
@@ -187,7 +244,7 @@ def _decisions(unit: Mapping[str, Any], missing: str) -> Iterator[Action]:
 
 async def _consumer_forms(visit: Visit, consumers: Sequence[Mapping[str, Any]]) -> Node:
     forms = []
-    for each in consumers[:ROWS_SHOWN]:
+    for each in consumers:
         if not each["claims"]:
             continue
         name = each["name"]
@@ -213,7 +270,7 @@ async def _consumer_forms(visit: Visit, consumers: Sequence[Mapping[str, Any]]) 
         return None
     return h.details[
         h.summary["Decide for a consumer whose program is gone for good"],
-        h.div(".actions")[(action_form(visit, each) for each in forms)],
+        h.div(".actions")[await in_turns(forms, partial(action_form, visit))],
     ]
 
 
