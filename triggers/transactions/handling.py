@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from broker.mqi import MQRC, Became, MQError, Outcome, Settled, Settlement
+from broker.mqi import MQRC, Became, Failure, MQError, Outcome, Settled, Settlement
 from broker.transactions import (
     SHARED_UNIT,
     CommitRefusedError,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from broker import Connection, Delivered
-    from broker.mqi import Failure, Returned
+    from broker.mqi import Returned
     from broker.transactions import Coordinator
     from triggers.serving.run import Cancellable
     from triggers.transactions.handler_database import HandlerDatabase
@@ -203,7 +203,8 @@ class TransactionRun(Run):
             self._transaction = None
             if self.decided is None:
                 self.error = error
-                self._decide(Outcome.LATER.value, seconds=self._database.away(error))
+                failure = Failure(type(error).__name__, f"database {self.label}: {error}")
+                self._decide(Outcome.LATER.value, seconds=self._database.away(error), failure=failure)
             return False
         self._database.is_there()
         self._coordinator.open.add(self, f"handler {self.server.handler.name}")
