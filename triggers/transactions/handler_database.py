@@ -27,7 +27,7 @@ while it is away (handlers rule 1, row 8).
 
 LOG_EVERY: Final = 60.0
 
-DECIDE_WITHIN: Final = 0.01
+DECIDE_WITHIN: Final = 0.02
 """Seconds for which a commit that nobody waits for may wait until another delivery is prepared: the two are one frame,
 one wake-up of the queue manager and one write of its journal.
 """

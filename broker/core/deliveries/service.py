@@ -85,7 +85,7 @@ class Service:
 
     @property
     def put_off(self) -> tuple[str, float] | None:
-        """Why its handler could not begin, and when that was (wall clock); None when it has done something since."""
+        """The reason why its handler could not begin, and when (wall clock); None when it has done something since."""
         error, at, succeeded = self._put_off
         return (error, at) if error and succeeded == self.counts.succeeded else None
 
