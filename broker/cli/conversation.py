@@ -12,6 +12,7 @@ import click
 from broker.cli.program import CannotRunError
 from broker.client import connect
 from broker.client.address import completed
+from broker.client.reaching import START_ONE
 from broker.mqi import MQRC, MQError
 
 if TYPE_CHECKING:
@@ -133,4 +134,5 @@ def no_queue_manager(url: str, error: MQError) -> CannotRunError:
     """The error for a connection that did not come about, with what to do where there is nobody to connect to."""
     absent = error.reason in (MQRC.HOST_NOT_AVAILABLE, MQRC.Q_MGR_NOT_AVAILABLE)
     what = "cannot connect to" if error.reason in {*_NOT_LET_IN, MQRC.NOT_AUTHORIZED} else "no queue manager at"
-    return CannotRunError(f"{what} {url}: {error}{'; start one with: evermq run' if absent else ''}")
+    advice = START_ONE if absent and not error.detail.endswith(START_ONE) else ""
+    return CannotRunError(f"{what} {url}: {error}{advice}")

@@ -159,8 +159,11 @@ class Line(asyncio.Protocol):
         if self._renewal is not None:
             self._renewal.end()
         if not self.welcomed.done():
-            early = MQRC.Q_MGR_NOT_AVAILABLE if reason == MQRC.CONNECTION_BROKEN else reason
-            self.welcomed.set_exception(MQError(early, f"{self.where}: {why}"))
+            error = MQError(reason, f"{self.where}: {why}")
+            if reason == MQRC.CONNECTION_BROKEN:
+                asked = f"{error.detail}; is that the port of a queue manager?"
+                error = MQError(MQRC.Q_MGR_NOT_AVAILABLE, asked)
+            self.welcomed.set_exception(error)
         calls, self._calls = self._calls, {}
         reported = {call.port for call in calls.values() if call.of_unit}
         for call in calls.values():

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+START_ONE: Final = "; start one with: evermq run"
+"""The advice where nobody answers."""
+
 PLACE_SECONDS: Final = 5.0
 """The time to try one of several addresses."""
 
@@ -56,7 +59,8 @@ async def reach(
             failed.append((place, error))
     reasons = {error.reason for _, error in failed}
     reason = reasons.pop() if len(reasons) == 1 else MQRC.HOST_NOT_AVAILABLE
-    raise MQError(reason, "; ".join(f"{place}: {error.detail}" for place, error in failed))
+    text = "; ".join(f"{place}: {error.detail.removesuffix(START_ONE)}" for place, error in failed)
+    raise MQError(reason, text + (START_ONE if any(error.detail.endswith(START_ONE) for _, error in failed) else ""))
 
 
 def in_turn(address: Address) -> Sequence[Address]:
@@ -147,7 +151,7 @@ async def _reach(address: Address, line: Line, tls: TLS | None) -> asyncio.BaseT
             transport, _ = await loop.create_connection(lambda: line, address.host, address.port)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise MQError(MQRC.HOST_NOT_AVAILABLE, f"nobody answers at {address}: {why}") from error
+        raise MQError(MQRC.HOST_NOT_AVAILABLE, f"nobody answers at {address}: {why}{START_ONE}") from error
     return transport
 
 

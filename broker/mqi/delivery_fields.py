@@ -179,10 +179,11 @@ NOT_RETURNED: Final = Returned()
 class Settlement(NamedTuple):
     """The end of the delivery `id`.
 
-    `failure` is for FAILED, REJECTED and UNREADABLE; `timed_out` for FAILED. `feedback` is the reason of the dead
-    letter of REJECTED (65536 to 999999999; 0: BACKOUT_THRESHOLD_REACHED, 2362). `seconds` and `counted` are for LATER.
-    `failed` are the messages of a batch, by their places, that failed alone: the others are committed. `ran` is for how
-    many seconds the handler ran. `value` is for DONE, where there is a history.
+    `failure` is for FAILED, REJECTED and UNREADABLE, and of LATER it is why the handler could not begin; `timed_out` is
+    for FAILED. `feedback` is the reason of the dead letter of REJECTED (65536 to 999999999; 0:
+    BACKOUT_THRESHOLD_REACHED, 2362). `seconds` and `counted` are for LATER. `failed` are the messages of a batch, by
+    their places, that failed alone: the others are committed. `ran` is for how many seconds the handler ran. `value` is
+    for DONE, where there is a history.
     """
 
     id: int

@@ -7,7 +7,7 @@ message until the client has said TAKEN, or CANCEL, which gives it back. `CALLS_
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from broker.engine.calls.answers import refusal
 from broker.engine.mistakes import mistake
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from broker.engine.calls.gets import WaitingCall
     from broker.engine.conversation import Conversation
+    from broker.engine.external.external_calls import PrepareCall
     from broker.engine.jobs.slices import Work
     from broker.interface.answers import Connected, PlacedMany
     from broker.server.session import Session
@@ -305,9 +306,10 @@ class ServedCalls:
         """Deliveries are prepared, or have ended otherwise: so have their conversations."""
         deliveries = self._of_deliveries.get(request.conversation)
         if deliveries:
-            for id, conversations in list(deliveries.items()):
+            for id in cast("PrepareCall", request.call).deliveries:
+                conversations = deliveries.get(id, ())
                 if all(each not in self.ports or self.ports[each].broken for each in conversations):
-                    self._forget(deliveries.pop(id))
+                    self._forget(deliveries.pop(id, ()))
 
     def _end_of_deliveries(self, taker: int) -> None:
         """A conversation has ended, and its deliveries with it."""

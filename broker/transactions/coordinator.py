@@ -89,9 +89,11 @@ class Coordinator:
         """Return the outcome of a COMMIT that was sent at that instant of the clock; None: there is no word in time."""
         return await outcome_of(self.opened, self.clock, unit, q_mgr, since + self.database.outcome_wait)
 
-    def decide(self, connection: Connection, decision: Decision) -> asyncio.Future[int]:
-        """Send a decision, which is known for good: it is sent again where nobody answers it."""
-        return self.decisions.send(connection, decision)
+    def decide(self, connection: Connection, decision: Decision, *, within: float = 0.0) -> asyncio.Future[int]:
+        """Send a decision, which is known for good, now or within so many seconds: it is sent again where nobody
+        answers it.
+        """
+        return self.decisions.send(connection, decision, within=within)
 
     def _decided(self, unit: bytes, committed: bool) -> None:
         if committed:

@@ -42,11 +42,15 @@ class DecisionSender:
         self._decided = decided
         self._calls = TurnCalls(self._decide, "decide units")
 
-    def send(self, connection: Connection, decision: Decision) -> asyncio.Future[int]:
-        """Send a decision with what else is decided in this turn of the loop. The answer is that of DECIDE, or
-        `NOT_SENT`; it is no exception.
+    def send(self, connection: Connection, decision: Decision, *, within: float = 0.0) -> asyncio.Future[int]:
+        """Send a decision with what else is decided in this turn of the loop, or within so many seconds. The answer is
+        that of DECIDE, or `NOT_SENT`; it is no exception.
         """
-        return self._calls.add(connection, decision)
+        return self._calls.add(connection, decision, within=within)
+
+    def hurry(self) -> None:
+        """Send in this turn of the loop what may wait."""
+        self._calls.hurry()
 
     async def send_kept(self, connection: Connection) -> None:
         """Send again what nobody has answered."""

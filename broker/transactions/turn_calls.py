@@ -1,4 +1,6 @@
-"""Calls that are made together: what is asked for in one turn of the event loop goes in one call."""
+"""Calls that are made together: what is asked for in one turn of the event loop goes in one call, with what has waited
+for others to come.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +28,7 @@ class TurnCalls(Generic[Receiver, Item]):
         self._name = name  # of its tasks
         self._gathered: dict[Receiver, list[tuple[Item, asyncio.Future[int]]]] = {}
         self._calls: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None  # while all that is gathered may wait
         self._idle: asyncio.Event | None = None
 
     @property
@@ -33,23 +36,38 @@ class TurnCalls(Generic[Receiver, Item]):
         """True if something is not answered."""
         return bool(self._gathered or self._calls)
 
-    def add(self, receiver: Receiver, item: Item) -> asyncio.Future[int]:
-        """Send an item with what else comes in this turn of the loop. Return the future of its answer."""
+    def add(self, receiver: Receiver, item: Item, *, within: float = 0.0) -> asyncio.Future[int]:
+        """Send an item with what else comes in this turn of the loop, or within so many seconds. Return the future of
+        its answer.
+        """
         loop = asyncio.get_running_loop()
         if not self._gathered:
-            loop.call_soon(self._send)
+            if within:
+                self._timer = loop.call_later(within, self._send)
+            else:
+                loop.call_soon(self._send)
+        elif not within:
+            self.hurry()
         answer: asyncio.Future[int] = loop.create_future()
         self._gathered.setdefault(receiver, []).append((item, answer))
         return answer
 
+    def hurry(self) -> None:
+        """Send in this turn of the loop what waits for others to come."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            asyncio.get_running_loop().call_soon(self._send)
+
     async def drain(self) -> None:
         """Return when all that was added is answered."""
         while self.busy:
+            self.hurry()
             self._idle = asyncio.Event()
             await self._idle.wait()
 
     def _send(self) -> None:
-        gathered, self._gathered = self._gathered, {}
+        gathered, self._gathered, self._timer = self._gathered, {}, None
         for receiver, items in gathered.items():
             for start in range(0, len(items), UNITS_MAX):
                 sending = self._answer(receiver, items[start : start + UNITS_MAX])

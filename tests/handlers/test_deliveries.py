@@ -9,8 +9,8 @@ import re
 
 import pytest
 
-from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRC, MessageDescriptor, MQError
-from broker.mqi.delivery_fields import Became, Outcome, ServiceOptions, Settlement
+from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRC, Cause, MessageDescriptor, MQError
+from broker.mqi.delivery_fields import Became, Failure, Outcome, ServiceOptions, Settlement
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore, VirtualClock
 from tests.handlers.desk import TERMS, bodies, desk, settle
@@ -202,6 +202,25 @@ async def test_later_waits_uncharged_unless_it_says_counted() -> None:
         (settled,) = await settle(worker, Outcome.LATER, again, seconds=1.0, counted=True)
         await d.clock.advance(1)
         assert [each.attempt for each in await worker.take()] == [2]
+
+
+async def test_later_with_a_failure_says_why_the_handler_could_not_begin_until_something_is_done() -> None:
+    away = Failure("DatabaseAwayError", "database orders 12ab34cd: connection refused")
+    async with desk() as d, d.worker() as worker:
+        await d.put("a", "b")
+        (taken,) = await worker.take()
+        (settled,) = await settle(worker, Outcome.LATER, taken, seconds=30.0, failure=away)
+        assert (settled.became, settled.attempts) == (Became.DELAYED, 0)
+        await d.clock.advance(4)
+        (found,) = [each for each in (await d.connection.explain("Q")).findings if each.code == Cause.DELAYED]
+        why = "DatabaseAwayError: database orders 12ab34cd: connection refused"
+        assert found.text.endswith(f"; their handler could not begin 4 s ago, and nobody is charged: {why}")
+        assert (found.figures["put_off"], d.counts()["last_error"], d.counts()["failed"]) == (why, why, 0)
+        (other,) = await worker.take()
+        await settle(worker, Outcome.DONE, other)
+        (found,) = [each for each in (await d.connection.explain("Q")).findings if each.code == Cause.DELAYED]
+        assert "could not begin" not in found.text
+        assert "put_off" not in found.figures
 
 
 @pytest.mark.parametrize("seconds", [1e12, math.nan, math.inf, -1.0])

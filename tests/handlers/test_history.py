@@ -425,6 +425,22 @@ async def test_what_is_to_be_recorded_of_a_failure_is_kept_over_a_restart() -> N
         assert (found.outcome, found.error, found.ran) == ("expired", "no such order", 2.0)
 
 
+async def test_d6_1_a_record_ends_when_its_span_is_over_after_a_restart_too() -> None:
+    store, clock = MemoryStore(), VirtualClock()
+    async with desk(HISTORY, store=store, clock=clock) as d:
+        await d.put("order")
+        await end(d, Outcome.DONE, KEPT._replace(history_span=1000.0))
+    async with (
+        QueueManager.open(name="QM1", clock=clock, store=store) as manager,
+        manager.connect("test") as connection,
+    ):
+        again = Desk(manager, connection, clock)
+        (record,) = await kept(again)
+        assert 9900 < record.md.expiry <= 10_010
+        await clock.advance(1002)
+        assert await kept(again) == []
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [

@@ -34,6 +34,7 @@ FILES = {
     "w_process": APP + "@process('P')\nasync def on_message(trigger, connection): ...\n",
     "w_name": APP + "app = App('mq://h')\n" + HANDLER.format("app", "NO-SUCH").replace("_NO-SUCH", ""),
     "w_process_body": APP + "@process('P')\nasync def f(body: str) -> None: ...\n",
+    "w_port": APP + "app = App('mq://h:14l4')\n" + HANDLER.format("app", "Q"),
     "w_unknown": APP + "app = App('mq://h')\n@app.handler('Q')\nasync def f(order: 'NoSuch') -> None: ...\n",
 }
 
@@ -104,6 +105,7 @@ def test_queues_that_a_worker_cannot_serve_are_named(targets: list[str], reporte
         ("w_process_body", None, 'to be handed the message: deliver="message"'),
         ("w_folder", None, "w_folder:app has the queue manager in data, which a worker cannot reach: say --url"),
         ("w_unknown", None, "NoSuch"),
+        ("w_port", None, "mq://h:14l4: a port is a number of 0 to 65535"),
         ("w_one", "localhost", "localhost: not mq://[user@]host"),
     ],
 )

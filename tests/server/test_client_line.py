@@ -120,6 +120,13 @@ async def test_a_listener_that_says_nothing_for_ten_seconds_is_2059() -> None:
         await host.line.welcomed
 
 
+async def test_what_listens_and_is_no_queue_manager_is_2059_with_a_question_about_the_port() -> None:
+    host = Host(welcome=None)
+    host.line.data_received(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    with pytest.raises(MQError, match=r"2059\): here: .*; is that the port of a queue manager\?"):
+        await host.line.welcomed
+
+
 # Calls.
 
 

@@ -83,9 +83,15 @@ async def test_a_port_in_use_is_an_error_that_names_it(manager: QueueManager) ->
 async def test_nobody_listening_is_2538_with_the_address(manager: QueueManager, tmp_path: Path) -> None:
     async with serving(manager) as server:
         address = server.addresses[0]
-    assert await reason(f"mq://{address}") == (2538, f"nobody answers at {address}: Connection refused")
+    assert await reason(f"mq://{address}") == (
+        2538,
+        f"nobody answers at {address}: Connection refused; start one with: evermq run",
+    )
     path = tmp_path / "mq.sock"
-    assert await reason(f"mq+unix://{path}") == (2538, f"nobody answers at {path}: No such file or directory")
+    assert await reason(f"mq+unix://{path}") == (
+        2538,
+        f"nobody answers at {path}: No such file or directory; start one with: evermq run",
+    )
 
 
 async def test_a_listener_that_is_no_queue_manager_is_2059() -> None:

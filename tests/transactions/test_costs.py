@@ -6,23 +6,28 @@ import asyncio
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import aiosqlite
 import pytest
 
+from broker import Deliveries
 from broker.databases.calls import AdapterCalls
 from broker.engine.conversation import Conversation
-from broker.mqi import Settlement
+from broker.mqi import MQGI_NONE, MessageDescriptor, Settlement
 from broker.transactions import Decision, PreparedDelivery
 from broker.transactions.decisions import DecisionSender
-from tests.databases.ways import DatabaseWay
+from tests.databases.ways import Aiosqlite, DatabaseWay
 from tests.transactions.shops import OrderShop
 from triggers.transactions.handler_database import HandlerDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from broker import Connection, Delivered
 
 CALLS = ("prepare", "prepare_deliveries", "decide", "settle_deliveries", "commit", "backout")
 
@@ -94,28 +99,105 @@ async def test_d4_9_a_producer_costs_two_syncs(way: DatabaseWay, monkeypatch: py
 
 
 async def test_d4_9_those_of_one_turn_are_prepared_in_one_call_and_decided_in_one() -> None:
-    calls: list[tuple[str, int]] = []
-
-    class QueueManagerSide:
-        async def prepare(self, database: bytes, prepared: Sequence[PreparedDelivery], name: str = "") -> list[int]:
-            calls.append(("prepare", len(prepared)))
-            return [0] * len(prepared)
-
-        async def decide(self, database: bytes, decisions: Sequence[Decision]) -> list[int]:
-            calls.append(("decide", len(decisions)))
-            return [0] * len(decisions)
-
     side, decided = QueueManagerSide(), list[bytes]()
     units = [bytes([each]) * 16 for each in range(7)]
     sender = DecisionSender(bytes(16), "orders", lambda unit, _: decided.append(unit))
-    coordinator: Any = SimpleNamespace(opened=SimpleNamespace(id=bytes(16)), name="orders")
+    database = database_on(side, sender)
     connection: Any = side
-    absence: Any = None
-    database = HandlerDatabase(coordinator, absence, connection, side)
     await asyncio.gather(*(database.prepare(PreparedDelivery(each, Settlement(1, 0))) for each in units))
     await asyncio.gather(*(sender.send(connection, Decision(each, commit=True)) for each in units))
-    assert calls == [("prepare", 7), ("decide", 7)]
+    assert side.calls == [("prepare", 7), ("decide", 7)]
     assert decided == units
+
+
+@pytest.mark.parametrize(
+    ("others", "order_by", "group_id", "commit", "waits"),
+    [
+        (1, "", MQGI_NONE, True, True),
+        (1, "group_id", MQGI_NONE, True, True),
+        (0, "", MQGI_NONE, True, False),  # nobody would come whom it could go with
+        (1, "*", MQGI_NONE, True, False),  # the next of its order waits for it
+        (1, "group_id", b"g" * 24, True, False),
+        (1, "", MQGI_NONE, False, False),
+    ],
+)
+async def test_d4_9_a_commit_that_nobody_waits_for_goes_with_what_is_prepared_next(
+    others: int, order_by: str, group_id: bytes, commit: bool, waits: bool
+) -> None:
+    side = QueueManagerSide()
+    database = database_on(side, DecisionSender(bytes(16), "orders", lambda *_: None))
+    handler = SimpleNamespace(options=SimpleNamespace(order_by=order_by))
+    server = SimpleNamespace(runs=set(range(1 + others)), handler=handler)
+    run: Any = SimpleNamespace(server=server, messages=[SimpleNamespace(md=MessageDescriptor(group_id=group_id))])
+    decided = database.decide(Decision(b"u" * 16, commit), run)
+    if not waits:
+        await decided
+    else:
+        assert await database.prepare(PreparedDelivery(b"v" * 16, Settlement(1, 0))) == 0
+        assert decided.done()
+        assert side.calls == [("decide", 1), ("prepare", 1)]
+
+
+async def test_d4_9_a_connection_is_made_while_the_transaction_begins_where_the_delivery_before_has_used_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    connected: list[Delivered] = []
+    connect = Deliveries.connect
+
+    async def noted(of: Deliveries, delivery: Delivered, appl_name: str = "") -> Connection:
+        connected.append(delivery)
+        return await connect(of, delivery, appl_name)
+
+    monkeypatch.setattr(Deliveries, "connect", noted)
+    made_before: list[bool] = []
+    async with OrderShop(Aiosqlite(tmp_path), "tcp") as shop:
+        app = shop.app
+
+        async def handle(order: str, connection: aiosqlite.Connection) -> None:
+            made_before.append(bool(connected))
+            if order != "3":
+                await app.put("INVOICES", order)
+
+        handle.__annotations__ |= {"order": str, "connection": aiosqlite.Connection, "return": None}
+        app.handler("ORDERS", database=shop.database, concurrency=1)(handle)
+        async with shop.running():
+            for number in range(1, 6):
+                connected.clear()
+                await app.put("ORDERS", str(number))
+                await shop.until(partial(handled, shop, number, made_before))
+            assert await shop.invoices() == ["1", "2", "4", "5"]
+    assert made_before == [False, True, True, False, True]
+
+
+async def handled(shop: OrderShop, count: int, seen: Sequence[bool]) -> bool:
+    """True when so many orders were handled, all but the third with an invoice that is there."""
+    invoices = count if count < 3 else count - 1
+    return (len(seen), await shop.depth("ORDERS"), len(await shop.invoices())) == (count, 0, invoices)
+
+
+class QueueManagerSide:
+    """A queue manager that does all at once, and counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int]] = []
+
+    async def prepare(self, database: bytes, prepared: Sequence[PreparedDelivery], name: str = "") -> list[int]:
+        self.calls.append(("prepare", len(prepared)))
+        return [0] * len(prepared)
+
+    async def decide(self, database: bytes, decisions: Sequence[Decision]) -> list[int]:
+        self.calls.append(("decide", len(decisions)))
+        return [0] * len(decisions)
+
+
+def database_on(side: QueueManagerSide, sender: DecisionSender) -> HandlerDatabase:
+    """The database of a handler whose deliveries are that side's."""
+    coordinator: Any = SimpleNamespace(
+        opened=SimpleNamespace(id=bytes(16)), name="orders", decisions=sender, decide=sender.send
+    )
+    absence: Any = None
+    connection: Any = side
+    return HandlerDatabase(coordinator, absence, connection, side)
 
 
 def test_an_app_without_a_database_loads_nothing_of_it(tmp_path: Path) -> None:

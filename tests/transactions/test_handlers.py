@@ -175,6 +175,10 @@ async def test_d4_5_a_database_that_is_away_makes_no_dead_letters_and_charges_no
         assert numbers == []
         assert len(tries) > 60
         assert await shop.depth("ORDERS.DEAD") == 0
+        (coordinator,) = shop.app.session.databases.opened.coordinators
+        explained = str(await shop.connection.explain("ORDERS"))
+        assert "their handler could not begin" in explained
+        assert f"DatabaseAwayError: database {coordinator.label}: connection refused" in explained
         told = [each for each in caplog.records if getattr(each, "event", "") == "database_away"]
         assert 55 <= len(told) <= 61
         monkeypatch.setattr(DatabaseTransaction, "begin", begin)

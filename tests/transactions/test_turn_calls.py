@@ -35,6 +35,34 @@ async def test_items_of_one_turn_are_one_call_for_each_receiver_and_no_more_than
     assert calls[3:] == [("one", 1)]
 
 
+async def test_what_may_wait_goes_with_what_may_not_with_who_hurries_and_when_its_time_is_over() -> None:
+    calls: list[list[int]] = []
+
+    async def call(receiver: str, items: Sequence[int]) -> list[int]:
+        calls.append(list(items))
+        return [0] * len(items)
+
+    made = TurnCalls(call, "calls")
+    patient = made.add("one", 1, within=1e6)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert (calls, made.busy) == ([], True)
+    await made.add("one", 2)
+    assert calls == [[1, 2]]
+    assert patient.done()
+    patient = made.add("one", 3, within=1e6)
+    made.hurry()
+    made.hurry()
+    await patient
+    made.hurry()  # with nothing there
+    made.add("one", 4, within=1e6)
+    await made.drain()
+    await made.add("one", 5, within=1e-6)
+    first, second = made.add("one", 6), made.add("one", 7, within=1e6)  # behind one that does not wait
+    await asyncio.gather(first, second)
+    assert calls == [[1, 2], [3], [4], [5], [6, 7]]
+
+
 async def test_an_error_of_a_call_is_the_answer_to_each_of_its_items_and_to_no_other() -> None:
     async def call(receiver: str, items: Sequence[int]) -> list[int]:
         if receiver == "gone":

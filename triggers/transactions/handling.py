@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from broker.mqi import MQRC, Became, MQError, Outcome, Settled, Settlement
+from broker.mqi import MQRC, Became, Failure, MQError, Outcome, Settled, Settlement
 from broker.transactions import (
     SHARED_UNIT,
     CommitRefusedError,
@@ -30,13 +31,14 @@ from broker.transactions import (
 from triggers.app.unawaited import attempt
 from triggers.app.verdicts import BatchError
 from triggers.serving.run import OVERDUE_INTERVAL, QueueServer, Run, current
+from triggers.transactions.ends import RunEnds, commit_and_release
 from triggers.transactions.own_thread import OwnThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from broker import Delivered
-    from broker.mqi import Failure, Returned
+    from broker import Connection, Delivered
+    from broker.mqi import Returned
     from broker.transactions import Coordinator
     from triggers.serving.run import Cancellable
     from triggers.transactions.handler_database import HandlerDatabase
@@ -57,6 +59,7 @@ class TransactionServer(QueueServer, Protocol):
     """The server of a queue whose handler has a database."""
 
     database: HandlerDatabase | None
+    runs: set[Run]
 
     def reported(self, run: Run, settlement: Settlement, settled: Settled | None) -> None: ...
 
@@ -65,12 +68,19 @@ class TransactionRun(Run):
     """A delivery that was taken, and the task of its handler, with a transaction of the program's database."""
 
     __slots__ = (
-        "_committing", "_hanging", "_held", "_returned", "_sending", "_sent", "_thread", "_transaction", "unit",
+        "_ahead", "_committing", "_connects", "_coordinator", "_database", "_hanging", "_held", "_returned", "_sending",
+        "_sent", "_thread", "_transaction", "unit",
     )  # fmt: skip
 
     def __init__(self, server: QueueServer, delivered: Delivered) -> None:
         super().__init__(server, delivered)
+        database = cast("TransactionServer", server).database
+        assert database is not None
         self.unit = b""
+        self._database = database
+        self._coordinator: Coordinator = database.coordinator
+        self._ahead: asyncio.Task[None] | None = None
+        self._connects = False  # it has asked for its connection
         self._transaction: Any = None
         self._thread: OwnThread | None = None
         self._held: Settlement | None = None  # until the transaction is rolled back
@@ -91,16 +101,6 @@ class TransactionRun(Run):
         return self._coordinator.label
 
     @property
-    def _database(self) -> HandlerDatabase:
-        database = cast("TransactionServer", self.server).database
-        assert database is not None
-        return database
-
-    @property
-    def _coordinator(self) -> Coordinator:
-        return self._database.coordinator
-
-    @property
     def _is_decided(self) -> bool:
         """True if its outcome has been decided meanwhile: by its timeout, or a stop."""
         return self.decided is not None
@@ -116,6 +116,7 @@ class TransactionRun(Run):
             self.begun = True
             current.set(self)
             attempt.set(self)
+            self._connect_ahead()
             if not await self._begin():
                 return
             self.began = server.clock.monotonic()
@@ -123,6 +124,9 @@ class TransactionRun(Run):
             if timeout is not None:
                 self._timer = server.clock.call_later(timeout, self._time_out)
             failed = await self._handled()
+            self._database.connects = self._connects
+            if self._ahead is not None:
+                self._ahead.cancel()
             if self._is_decided:
                 return
             if len(failed) < len(self.messages):
@@ -132,8 +136,12 @@ class TransactionRun(Run):
         except BaseException as error:
             self._raised(error)
         finally:
+            self._coordinator.open.discard(self)
+            if self._ahead is not None:
+                self._ahead.cancel()
             try:
-                await finished(self._release())
+                if self._transaction is not None or self._thread is not None:
+                    await finished(self._release())
             finally:
                 self._send()
                 if self._overdue is not None:
@@ -165,6 +173,22 @@ class TransactionRun(Run):
         if self._committing and self.task is not None:
             self.server.clock.call_later(CLEAN_UP, self.task.cancel)
 
+    def _connect_ahead(self) -> None:
+        """Make the connection of the delivery while its transaction begins, where the delivery before has used its own:
+        others may wait for what this transaction locks.
+        """
+        if self._database.connects:
+            self._ahead = asyncio.get_running_loop().create_task(self._connected_ahead(), name="connect a delivery")
+
+    async def _connected_ahead(self) -> None:
+        with suppress(MQError):  # who uses it is told
+            await super().connected()
+
+    async def connected(self) -> Connection:
+        """As that of `Run`. It is noted that it is used."""
+        self._connects = True
+        return await super().connected()
+
     # The transaction
 
     async def _begin(self) -> bool:
@@ -179,7 +203,8 @@ class TransactionRun(Run):
             self._transaction = None
             if self.decided is None:
                 self.error = error
-                self._decide(Outcome.LATER.value, seconds=self._database.away(error))
+                failure = Failure(type(error).__name__, f"database {self.label}: {error}")
+                self._decide(Outcome.LATER.value, seconds=self._database.away(error), failure=failure)
             return False
         self._database.is_there()
         self._coordinator.open.add(self, f"handler {self.server.handler.name}")
@@ -202,7 +227,7 @@ class TransactionRun(Run):
         self._database.committing.add(self)
         self._look_whether_it_hangs()
         try:
-            await end_prepared(_Ends(self), self)
+            await end_prepared(RunEnds(self), self)
         except CommitRefusedError:
             pass  # decided, with what it charges
         except MQError as error:
@@ -234,7 +259,6 @@ class TransactionRun(Run):
 
     async def _release(self) -> None:
         """Roll back what is open, and give the connection back."""
-        self._coordinator.open.discard(self)
         thread, self._thread = self._thread, None
         transaction, self._transaction = self._transaction, None
         if thread is None:
@@ -288,7 +312,7 @@ class TransactionRun(Run):
             settlement = self._judged(error)
         elif committed is False:
             self.error = error
-        answered = self._database.decide(Decision(self.unit, committed, settlement))
+        answered = self._database.decide(Decision(self.unit, committed, settlement), self)
         if committed:
             answered.add_done_callback(lambda _: self._report(Settled(self.delivered.id, Became.GONE)))
         elif settlement is not None:
@@ -326,7 +350,7 @@ class TransactionRun(Run):
             await self._transaction.commit()
             return
         transaction, thread = self._transaction, self._thread
-        committing = thread.run(lambda: driven(_commit_and_release(transaction)))
+        committing = thread.run(lambda: driven(commit_and_release(transaction)))
         try:
             await committing
             self._transaction = None
@@ -372,26 +396,3 @@ class TransactionRun(Run):
                 self.server.clock.monotonic() - self._sent, extra={"event": "commit_hangs"},
             )  # fmt: skip
             self._look_whether_it_hangs()
-
-
-async def _commit_and_release(transaction: Any) -> None:
-    await transaction.commit()
-    await transaction.release()
-
-
-class _Ends:
-    """The program's transaction of a delivery, for its end."""
-
-    __slots__ = ("_of",)
-
-    def __init__(self, of: TransactionRun) -> None:
-        self._of = of
-
-    async def commit(self) -> None:
-        await self._of.commit_there()
-
-    async def rollback(self) -> None:
-        await self._of.roll_back_there()
-
-    async def release(self) -> None:
-        await self._of.release_there()

@@ -134,8 +134,10 @@ def _prepare(target: str, app: App, url: str | None, concurrency: int | None, id
         raise CannotRunError(f"{target} has no handlers: declare them with @{target.rpartition(':')[2]}.handler(...)")
     own = app.source if isinstance(app.source, UrlSource) else None
     try:
+        if url is not None or own is not None:
+            parse(url or str(own))  # a `url` that is none would be taken for a folder
         if url is not None or (own is not None and identity):
-            place = completed(_checked(url or str(own)), **identity)
+            place = completed(url or str(own), **identity)
             app.source = source_of(place) if own is None else own.at(place, identity)
     except ValueError as error:
         raise CannotRunError(str(error)) from None
@@ -148,13 +150,6 @@ def _prepare(target: str, app: App, url: str | None, concurrency: int | None, id
         app.complete_handlers()
     except TypeError as error:
         raise CannotRunError(str(error)) from error
-
-
-def _checked(url: str) -> str:
-    """Raises ValueError for what is no URL: an app would take it for a folder."""
-    if "://" not in url:
-        parse(url)
-    return url
 
 
 def own_files() -> list[str]:

@@ -64,6 +64,8 @@ def end(
     entries = delivery.entries
     if outcome == Outcome.LATER:
         counts.later += len(entries)
+        if settlement.failure != NO_FAILURE:
+            delivery.service.could_not_begin(settlement.failure, moment.wall)
         delayed = [postponed(entry, settlement, moment) for entry in entries]
         attempts = backoff.attempts(delivery.service.options, delivery.service.queue)
         over = settlement.counted and attempts is not None and any(each.backout_count >= attempts for each in entries)

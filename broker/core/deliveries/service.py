@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from broker.core.deliveries.order import Order, value_of
 from broker.core.message.entry import AVAILABLE, DELAYED
 from broker.mqi.constants.attribute_values import MQTT
+from broker.mqi.delivery_fields import failure_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from broker.core.deliveries.delivery import Delivery, DeliveryWorker
     from broker.core.message.entry import Entry
     from broker.core.queues.queue import LocalQueue
-    from broker.mqi.delivery_fields import ServiceOptions
+    from broker.mqi.delivery_fields import Failure, ServiceOptions
 
 VIEW: Final = "deliveries"
 """Names the order by key among the views of a shelf."""
@@ -65,6 +66,7 @@ class Service:
         self.batch_due: float | None = None  # when an incomplete batch is given all the same, monotonic
         self.dirty = False  # of a shared queue: there may be more to hand out than when it was looked at last
         self.token_due: float | None = None  # when the rate allows what it refused in the last look, monotonic
+        self._put_off = ("", 0.0, 0)  # why its handler could not begin, when (wall clock), and how many it had done
         self._tokens = 0.0
         self._filled: float | None = None  # when the tokens were counted, monotonic
 
@@ -74,6 +76,18 @@ class Service:
         page, since its starts are counted where messages were put, and handlers run wherever they are.
         """
         return len(self.queue.shelf.available) if self.queue.shared else self.queue.pending_starts
+
+    def could_not_begin(self, failure: Failure, now: float) -> None:
+        """Its handler could not begin: what it was given comes later, and is charged nothing."""
+        counts = self.counts
+        counts.last_error, counts.last_error_at = failure_text(failure.exception, failure.error), now
+        self._put_off = counts.last_error, now, counts.succeeded
+
+    @property
+    def put_off(self) -> tuple[str, float] | None:
+        """The reason why its handler could not begin, and when (wall clock); None when it has done something since."""
+        error, at, succeeded = self._put_off
+        return (error, at) if error and succeeded == self.counts.succeeded else None
 
     def put_in_order(self, prepared_of: Callable[[LocalQueue], Sequence[HoldsKey]]) -> Iterator[None]:
         """Make the order by key that the options want. The messages that are there are looked at in steps. Deliveries

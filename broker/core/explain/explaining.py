@@ -88,7 +88,8 @@ def explain(
     if seen.claimed:
         yield from claims(core.consumers, queue, None if selection == ALL else set(seen.claimed), now)
     yield from prepared_units(core.sinks, queue, None if selection == ALL else selection, now)
-    yield from _delayed(seen, now)
+    service = core.deliveries.find(queue)
+    yield from _delayed(seen, None if service is None else service.put_off, now)
     yield from _expired(seen)
     yield from _damaged(queue, seen.damaged)
     yield from incomplete(entries, seen.group_ids, now)
@@ -226,8 +227,10 @@ def _locked(queue: LocalQueue, locked: set[Entry]) -> Iterator[Finding]:
         yield finding(Cause.LOCKED, text, messages=len(left), msg_ids=first_msg_ids(left), handle_gone=True)
 
 
-def _delayed(seen: _Seen, now: float) -> Iterator[Finding]:
-    """Yield a finding on the delayed messages: when the first is due, its failure, why dead letters are held."""
+def _delayed(seen: _Seen, put_off: tuple[str, float] | None, now: float) -> Iterator[Finding]:
+    """Yield a finding on the delayed messages: when the first is due, its failure, why dead letters are held, and why
+    their handler could not begin.
+    """
     first = seen.first_due
     if first is None:
         return
@@ -244,6 +247,10 @@ def _delayed(seen: _Seen, now: float) -> Iterator[Finding]:
         target = held.target or "a dead-letter queue, and there is none"
         text += f"; dead letters are held for {target}: {held.refusal}"
         figures |= {"held_for": held.target, "refusal": held.refusal}
+    if put_off is not None:
+        why, at = put_off
+        text += f"; their handler could not begin {max(0.0, now - at):.0f} s ago, and nobody is charged: {why}"
+        figures |= {"put_off": why, "put_off_at": at}
     yield finding(Cause.DELAYED, text, **figures)
 
 

@@ -284,10 +284,9 @@ class ExpiringEntry(Entry):
 
     deadline: float | None
 
-    def _descriptor(self) -> bytes:
+    def _fields(self) -> tuple[object, ...]:
         correl_id = self.correl_id if self.correl_id != NO_ID else None
-        packed: bytes = _pack((self.priority, self.given_msg_id, correl_id, self.packed_md, self.deadline))
-        return packed
+        return self.priority, self.given_msg_id, correl_id, self.packed_md, self.deadline
 
     def share(self, common: dict[Any, Any]) -> None:
         """Besides, keep the end of its life once for those that expire together."""

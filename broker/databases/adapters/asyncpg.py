@@ -128,7 +128,9 @@ def watched(connection: Any) -> AnswerTag | None:
 
 
 def _tagged(transaction: Any) -> AnswerTag:
-    transaction._connection = tag = AnswerTag(transaction._connection)
+    tag = transaction._connection
+    if not isinstance(tag, AnswerTag):
+        transaction._connection = tag = AnswerTag(tag)
     return tag
 
 
@@ -137,12 +139,20 @@ class AnswerTag:
     executes ends with a semicolon, and `behind` goes with it.
     """
 
-    _OWN: Final = ("connection", "last", "behind")
+    __slots__ = ("behind", "connection", "last")
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         self.last = ""
         self.behind = ""
+
+    @property
+    def _top_xact(self) -> Any:
+        return self.connection._top_xact
+
+    @_top_xact.setter
+    def _top_xact(self, transaction: Any) -> None:
+        self.connection._top_xact = transaction
 
     async def execute(self, query: str) -> str:
         self.last = await self.connection.execute(query + self.behind)
@@ -151,10 +161,3 @@ class AnswerTag:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.connection, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set what asyncpg sets of a connection there."""
-        if name in self._OWN:
-            object.__setattr__(self, name, value)
-        else:
-            setattr(self.connection, name, value)

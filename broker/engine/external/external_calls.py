@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from broker.mqi.external_units import Decision, Doubt, PreparedDelivery
 
 
+class PrepareCall(Call[list[int]]):
+    """Deliveries are to be prepared: these."""
+
+    def __init__(self, prepared: Sequence[PreparedDelivery]) -> None:
+        super().__init__()
+        self.deliveries = [each.settlement.id for each in prepared]
+
+
 class ExternalCalls:
     """A part of `Conversation`."""
 
@@ -39,7 +47,7 @@ class ExternalCalls:
         return self.call_order.in_order(Call(), self._prepare, unit, database, name)
 
     def prepare_deliveries(self, database: bytes, name: str, prepared: Sequence[PreparedDelivery]) -> Call[list[int]]:
-        return self.call_order.in_order(Call(), self._prepare_deliveries, database, name, prepared)
+        return self.call_order.in_order(PrepareCall(prepared), self._prepare_deliveries, database, name, prepared)
 
     def decide(self, database: bytes, decisions: Sequence[Decision]) -> Call[list[int]]:
         return self.call_order.in_order(Call(), self._decide, database, decisions)

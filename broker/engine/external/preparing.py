@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from broker.engine.conversation import Conversation
     from broker.engine.external.external_units import ExternalUnits
     from broker.interface.port import Call
-    from broker.mqi.delivery_fields import Settled
+    from broker.mqi.delivery_fields import Settled, Settlement
     from broker.mqi.external_units import PreparedDelivery
 
     Answered = Callable[[int], None]
@@ -198,7 +198,7 @@ class Preparations:
         if delivery is None:
             answered(int(MQRC.HOBJ_ERROR))
             return
-        own = ends.conversations.get(delivery.id)
+        own, id = ends.conversations.get(delivery.id), UUID(bytes=item.unit)
 
         def make(_: Call[int] | None = None) -> None:
             """In the order of the calls of the delivery's own connection: what it has put before is in the unit."""
@@ -208,7 +208,7 @@ class Preparations:
             try:
                 if delivery.service.queue.shared:
                     raise _shared()
-                self._check(UUID(bytes=item.unit), delivery.unit)
+                self._check(id, delivery.unit)
             except MQError as refused:
                 answered(refused.reason)
                 return
@@ -220,7 +220,9 @@ class Preparations:
                 failed = settlement._replace(outcome=Outcome.FAILED, failure=failure, failed=())
                 ends.end_when_read(delivery, failed, lambda _: answered(int(MQRC.BACKED_OUT)))
             else:
-                freeze = partial(self._freeze_delivery, conversation, delivery, item, decider, frozen, answered)
+                freeze = partial(
+                    self._freeze_delivery, conversation, delivery, id, settlement, decider, frozen, answered
+                )
                 if settlement.failed or delivery.unit.reports:
                     ends.with_bodies(delivery.entries, freeze)
                 else:
@@ -237,12 +239,13 @@ class Preparations:
         self,
         conversation: Conversation,
         delivery: Delivery,
-        item: PreparedDelivery,
+        id: UUID,
+        settlement: Settlement,
         decider: Decider,
         frozen: Callable[[_Prepared], None],
         answered: Answered,
     ) -> None:
-        ends, moment, settlement = self._context.delivery_ends, self._context.moment(), item.settlement
+        ends, moment = self._context.delivery_ends, self._context.moment()
 
         def backed_out(_: Settled) -> None:
             answered(int(MQRC.BACKED_OUT))
@@ -266,8 +269,7 @@ class Preparations:
             salvaged = self._core.deliveries.salvage(delivery, delivery.entries, moment, Outcome.DONE)
             ends.carry_out(salvaged, backed_out)
             return
-        number, id = self._core.ids.next(), UUID(bytes=item.unit)
-        branch = PreparedBranch.of(step.unit, step.rows, number, moment.wall, id, decider)
+        branch = PreparedBranch.of(step.unit, step.rows, self._core.ids.next(), moment.wall, id, decider)
         alone = delivery.service.exclusive is delivery
         branch.delivery = BranchDelivery.of(delivery, settlement.ran, alone=alone)
         self._core.branches.announce(branch)
