@@ -6,16 +6,17 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
-from uvicorn.config import Config
-from uvicorn.server import ServerState
 
+from broker.clock import cancel_timer
 from broker.http.line import HttpLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker import Clock
+    from broker.clock import Timer
     from broker.http.application import Application
+    from broker.http.exchange import HttpExchange
 
 IDLE_SECONDS: Final = 60
 """How long a line that asks nothing is kept."""
@@ -30,15 +31,11 @@ class HttpLines:
         self.application = application
         self.clock = clock
         self.send_timeout = send_timeout
-        self.config = Config(
-            application, loop="none", http=HttpLine, ws="none", lifespan="off", log_config=None, access_log=False,
-            proxy_headers=False, server_header=False, timeout_keep_alive=IDLE_SECONDS,
-        )  # fmt: skip
-        self.config.load()
-        self.state = ServerState()
         self.most = most
         self._open: set[HttpLine] = set()
-        self._idle: dict[HttpLine, None] = {}  # the one that has been so for the longest time first
+        self._idle: dict[HttpLine, float] = {}  # since when; the one that has been so for the longest time first
+        self._idle_timer: Timer | None = None  # for the first of them
+        self._exchanges: set[HttpExchange] = set()  # whose answers are being made
 
     def __len__(self) -> int:
         return len(self._open)
@@ -50,7 +47,7 @@ class HttpLines:
     def begun(self, line: HttpLine) -> None:
         """A line has begun, and asks nothing yet."""
         self._open.add(line)
-        self._idle[line] = None
+        self.idle(line)
         if len(self) > self.most and self._idle:
             next(iter(self._idle)).cut()
 
@@ -58,9 +55,16 @@ class HttpLines:
         """A line asks something."""
         self._idle.pop(line, None)
 
+    def answer(self, exchange: HttpExchange, application: Application) -> None:
+        """Have a request answered."""
+        self._exchanges.add(exchange)
+        exchange.task = asyncio.get_running_loop().create_task(self._answered(exchange, application))
+
     def idle(self, line: HttpLine) -> None:
         """A line has its answer."""
-        self._idle[line] = None
+        self._idle[line] = self.clock.monotonic()
+        if self._idle_timer is None:
+            self._idle_timer = self.clock.call_later(IDLE_SECONDS, self._end_idle)
 
     def ended(self, line: HttpLine) -> None:
         """A line has ended."""
@@ -70,13 +74,35 @@ class HttpLines:
     async def end(self, seconds: float) -> None:
         """End all lines: those that ask something when they have their answers, or after so many seconds."""
         for line in list(self._open):
-            line.shutdown()
+            line.end()
         with anyio.move_on_after(seconds, shield=True):
-            while self._open or self.state.tasks:  # noqa: ASYNC110  # uvicorn tells of neither
+            while self._open or self._exchanges:  # noqa: ASYNC110  # few care, once, at the end
                 await anyio.sleep(0.01)
-        for task in list(self.state.tasks):
+        tasks = [each.task for each in self._exchanges if each.task is not None]
+        for task in tasks:
             task.cancel()
         for line in list(self._open):
             line.cut()
-        if self.state.tasks:
-            await asyncio.wait(list(self.state.tasks))
+        if tasks:
+            await asyncio.wait(tasks)
+        cancel_timer(self._idle_timer)
+
+    async def _answered(self, exchange: HttpExchange, application: Application) -> None:
+        try:
+            await exchange.run(application)
+        finally:
+            self._exchanges.discard(exchange)
+
+    def _end_idle(self) -> None:
+        """End the lines that have asked nothing for a minute."""
+        self._idle_timer = None
+        now = self.clock.monotonic()
+        for line, since in list(self._idle.items()):
+            if now - since < IDLE_SECONDS:
+                self._idle_timer = self.clock.call_later(IDLE_SECONDS - (now - since), self._end_idle)
+                return
+            if line.is_watched:  # something has begun to come
+                self.asks(line)
+                self.idle(line)
+            else:
+                line.end()

@@ -295,6 +295,47 @@ async def test_a_line_that_has_its_answer_is_kept(manager: QueueManager, server:
     line.close()
 
 
+async def test_a_line_that_asks_nothing_for_a_minute_ends_and_one_that_asks_again_is_kept(
+    manager: QueueManager, server: HttpServer
+) -> None:
+    quiet, busy = [await dial(port_of(server)) for _ in range(2)]
+    for line in (quiet, busy):
+        await line.say(GET)
+        await line.head()
+        await line.exactly(3)
+    await advance(manager, 40)
+    await busy.say(GET)
+    await busy.head()
+    await busy.exactly(3)
+    await advance(manager, 19.9)
+    assert server.lines == 2
+    await advance(manager, 0.2)
+    assert await quiet.rest() == b""
+    assert server.lines == 1
+    await advance(manager, 60)
+    assert await busy.rest() == b""
+    for line in (quiet, busy):
+        line.close()
+
+
+async def test_while_an_answer_is_under_way_one_more_request_is_read_and_no_third(mount: Mount) -> None:
+    mount.echo.reads.clear()
+    line = await dial(mount.port)
+    await line.say(_post(1, b"x", "/echo/"))
+    await until(lambda: bool(mount.lines._exchanges))
+    (served,) = mount.lines._open
+    await line.say(GET)
+    await until(lambda: served.read_paused)
+    await line.say(GET)
+    await settle()
+    assert len(served._waiting) == 1
+    mount.echo.reads.set()
+    answers = b""
+    while answers.count(b"200 OK") < 3:
+        answers += await line.head()
+    line.close()
+
+
 def _has(served: HttpLine, length: int) -> bool:
     return served._body_bytes >= length
 
@@ -325,7 +366,7 @@ async def test_the_time_of_a_body_stands_still_while_the_application_does_not_re
     mount.echo.reads.clear()
     line = await dial(mount.port)
     await line.say(_post(200 * KIB, b"x" * 100 * KIB, "/echo/"))
-    await until(lambda: bool(mount.lines._open) and next(iter(mount.lines._open)).flow.read_paused)
+    await until(lambda: bool(mount.lines._open) and next(iter(mount.lines._open)).read_paused)
     await advance(manager, 100)
     assert len(mount.lines) == 1
     mount.echo.reads.set()
@@ -422,15 +463,15 @@ async def test_at_the_end_answers_that_are_under_way_are_waited_for_and_streams_
     mount.echo.reads.set()
     assert b"200 OK" in await line.head()
     await ending
-    assert (len(mount.lines), mount.lines.state.tasks) == (0, set())
+    assert (len(mount.lines), mount.lines._exchanges) == (0, set())
     line.close()
     idle.close()
     late = await dial(mount.port)
     mount.echo.reads.clear()
     await late.say(_post(1, b"x", "/echo/"))
-    await until(lambda: bool(mount.lines.state.tasks))
+    await until(lambda: bool(mount.lines._exchanges))
     await mount.lines.end(0)
-    assert (len(mount.lines), mount.lines.state.tasks) == (0, set())
+    assert (len(mount.lines), mount.lines._exchanges) == (0, set())
     late.close()
 
 

@@ -48,7 +48,7 @@ class MessagingPart:
         if call.method not in _METHODS[resource]:
             raise wrong_method(call, _METHODS[resource])
         scope = call.scope
-        version = RestVersion(call.version)
+        version = _VERSIONS[call.version]
         own = MessagingCall(
             call.caller, version, path[1], path[3], call.method, scope["query_string"], scope["headers"], call.receive
         )
@@ -82,6 +82,8 @@ class MessagingPart:
         """Give back the messages that clients hold."""
         await self.leases.end()
 
+
+_VERSIONS: Final = {each.value: each for each in RestVersion}
 
 _METHODS: Final[dict[str, Sequence[str]]] = {
     "message": ("POST", "GET", "DELETE"),
