@@ -83,23 +83,22 @@ async def _figures(look: StatusLook) -> OverviewFigures:
     filled: list[Mapping[str, Any]] = []
     old: list[str] = []
     system = messages = damaged = 0
-    puts = gets = 0.0
     for number, queue in enumerate(look.queues, 1):
-        own = _system(queue)
+        depth, own = queue["depth"], queue["name"].startswith("SYSTEM.")
         system += own
-        messages += queue["depth"]
+        messages += depth
         damaged += queue["damaged"]
-        puts += look.rates.of_queue(queue, "puts")
-        gets += look.rates.of_queue(queue, "gets")
-        if queue["depth"] and not own:
+        if depth and not own:
             filled.append(queue)
             if look.at - look.oldest.get(queue["name"], look.at) > _OLD_SECONDS:
                 old.append(queue["name"])
         if number % _STEP == 0:
             await anyio.lowlevel.checkpoint()
     first = nsmallest(QUEUES_SHOWN, filled, key=_place(look))
+    puts, gets = (sum(each) for each in zip(*look.flows.values(), strict=True)) if look.flows else (0.0, 0.0)
     made = OverviewFigures(first, len(filled), system, messages, puts, gets, old, damaged)
     look.made["overview"] = made
+    await anyio.lowlevel.checkpoint()
     return made
 
 
@@ -111,7 +110,7 @@ async def _parts(visit: Visit) -> Parts:
         "health": [*_health(look, figures)],
         "queues": await in_turns(figures.first, lambda each: queue_row(visit, look, each)),
         "folded": [_folded(visit, look, figures)],
-        "handlers": [handler_row(visit, look, each) for each in handlers[:HANDLERS_SHOWN]],
+        "handlers": await in_turns(handlers[:HANDLERS_SHOWN], lambda each: handler_row(visit, look, each)),
         "no-handlers": [] if handlers else [_said("none", "No handler has served a queue since the start.")],
         "lately": [_event(visit, each) for each in list(look.events)[:EVENTS_SHOWN]],
         "no-events": [] if look.events else [_said("none", "Nothing: no dead letter, no refused put.")],
@@ -124,10 +123,6 @@ def _place(look: StatusLook) -> Any:
     """
     far = look.at + 1
     return lambda queue: (look.oldest.get(queue["name"], far), -queue["depth"], queue["name"])
-
-
-def _system(queue: Mapping[str, Any]) -> bool:
-    return bool(queue["name"].startswith("SYSTEM."))
 
 
 def _folded(visit: Visit, look: StatusLook, figures: OverviewFigures) -> Keyed:

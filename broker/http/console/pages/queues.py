@@ -78,8 +78,11 @@ def _found(visit: Visit, look: StatusLook) -> list[Mapping[str, Any]]:
             return not system and bool(queue["depth"]) == (kind == "messages")
         return True
 
-    found = [each for each in look.queues if wanted(each) and named_like(each["name"], asked)]
-    return sorted(found, key=lambda each: (each["name"].startswith("SYSTEM."), each["name"]))
+    found = [
+        each for each in look.queues if (not kind or wanted(each)) and (not asked or named_like(each["name"], asked))
+    ]
+    own = [each for each in found if not each["name"].startswith("SYSTEM.")]
+    return own + [each for each in found if each["name"].startswith("SYSTEM.")]
 
 
 def _start(visit: Visit, found: Sequence[Mapping[str, Any]]) -> int:
