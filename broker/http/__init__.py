@@ -12,8 +12,7 @@ exposition       its text in pieces, and as OpenMetrics has it
 process_figures  the figures of the process, by prometheus-client
 refusals         the refusals in plain text
 served_manager   the queue manager that it serves: in this process, or by a URL
-line             a line of HTTP: what httptools parses, within limits
-exchange         a request on it and its answer, as ASGI has them
+line             a line of HTTP: uvicorn's protocol with the limits that it lacks
 lines            the lines of an address, which are bounded together
 console          web pages for people, mounted at /console
 

@@ -6,6 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+from uvicorn.config import Config
+from uvicorn.server import ServerState
 
 from broker.clock import cancel_timer
 from broker.http.line import HttpLine
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from broker import Clock
     from broker.clock import Timer
     from broker.http.application import Application
-    from broker.http.exchange import HttpExchange
 
 IDLE_SECONDS: Final = 60
 """How long a line that asks nothing is kept."""
@@ -31,11 +32,16 @@ class HttpLines:
         self.application = application
         self.clock = clock
         self.send_timeout = send_timeout
+        self.config = Config(
+            application, loop="none", http=HttpLine, ws="none", lifespan="off", log_config=None, access_log=False,
+            proxy_headers=False, server_header=False,
+        )  # fmt: skip
+        self.config.load()
+        self.state = ServerState()
         self.most = most
         self._open: set[HttpLine] = set()
         self._idle: dict[HttpLine, float] = {}  # since when; the one that has been so for the longest time first
         self._idle_timer: Timer | None = None  # for the first of them
-        self._exchanges: set[HttpExchange] = set()  # whose answers are being made
 
     def __len__(self) -> int:
         return len(self._open)
@@ -55,11 +61,6 @@ class HttpLines:
         """A line asks something."""
         self._idle.pop(line, None)
 
-    def answer(self, exchange: HttpExchange, application: Application) -> None:
-        """Have a request answered."""
-        self._exchanges.add(exchange)
-        exchange.task = asyncio.get_running_loop().create_task(self._answered(exchange, application))
-
     def idle(self, line: HttpLine) -> None:
         """A line has its answer."""
         self._idle[line] = self.clock.monotonic()
@@ -74,24 +75,17 @@ class HttpLines:
     async def end(self, seconds: float) -> None:
         """End all lines: those that ask something when they have their answers, or after so many seconds."""
         for line in list(self._open):
-            line.end()
+            line.shutdown()
         with anyio.move_on_after(seconds, shield=True):
-            while self._open or self._exchanges:  # noqa: ASYNC110  # few care, once, at the end
+            while self._open or self.state.tasks:  # noqa: ASYNC110  # uvicorn tells of neither
                 await anyio.sleep(0.01)
-        tasks = [each.task for each in self._exchanges if each.task is not None]
-        for task in tasks:
+        for task in list(self.state.tasks):
             task.cancel()
         for line in list(self._open):
             line.cut()
-        if tasks:
-            await asyncio.wait(tasks)
+        if self.state.tasks:
+            await asyncio.wait(list(self.state.tasks))
         cancel_timer(self._idle_timer)
-
-    async def _answered(self, exchange: HttpExchange, application: Application) -> None:
-        try:
-            await exchange.run(application)
-        finally:
-            self._exchanges.discard(exchange)
 
     def _end_idle(self) -> None:
         """End the lines that have asked nothing for a minute."""
@@ -105,4 +99,4 @@ class HttpLines:
                 self.asks(line)
                 self.idle(line)
             else:
-                line.end()
+                line.shutdown()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-NEEDS_EXTRA: Final = "[http] needs starlette, httptools and others: pip install 'evermq[http]'"
+NEEDS_EXTRA: Final = "[http] needs starlette, uvicorn and others: pip install 'evermq[http]'"
 
 
 class HttpServing(Protocol):

@@ -318,17 +318,44 @@ async def test_a_line_that_asks_nothing_for_a_minute_ends_and_one_that_asks_agai
         line.close()
 
 
+async def test_a_line_that_begins_to_ask_within_its_minute_has_the_time_of_a_head(
+    manager: QueueManager, server: HttpServer
+) -> None:
+    line, other = [await dial(port_of(server)) for _ in range(2)]
+    for each in (line, other):
+        await each.say(GET)
+        await each.head()
+        await each.exactly(3)
+    await advance(manager, 59)
+    for each in (line, other):
+        await each.say(GET[:10])
+    (address,) = server._addresses
+    await until(lambda: all(each.is_watched for each in address.lines._open))
+    await advance(manager, 5)
+    assert server.lines == 2
+    await other.say(GET[10:])
+    assert b"200 OK" in await other.head()
+    await advance(manager, 5.1)
+    assert await line.rest() == b""
+    assert server.lines == 1
+    await other.exactly(3)
+    await advance(manager, 60)
+    assert await other.rest() == b""
+    for each in (line, other):
+        each.close()
+
+
 async def test_while_an_answer_is_under_way_one_more_request_is_read_and_no_third(mount: Mount) -> None:
     mount.echo.reads.clear()
     line = await dial(mount.port)
     await line.say(_post(1, b"x", "/echo/"))
-    await until(lambda: bool(mount.lines._exchanges))
+    await until(lambda: bool(mount.lines.state.tasks))
     (served,) = mount.lines._open
     await line.say(GET)
-    await until(lambda: served.read_paused)
+    await until(lambda: served.flow.read_paused)
     await line.say(GET)
     await settle()
-    assert len(served._waiting) == 1
+    assert len(served.pipeline) == 1
     mount.echo.reads.set()
     answers = b""
     while answers.count(b"200 OK") < 3:
@@ -366,7 +393,7 @@ async def test_the_time_of_a_body_stands_still_while_the_application_does_not_re
     mount.echo.reads.clear()
     line = await dial(mount.port)
     await line.say(_post(200 * KIB, b"x" * 100 * KIB, "/echo/"))
-    await until(lambda: bool(mount.lines._open) and next(iter(mount.lines._open)).read_paused)
+    await until(lambda: bool(mount.lines._open) and next(iter(mount.lines._open)).flow.read_paused)
     await advance(manager, 100)
     assert len(mount.lines) == 1
     mount.echo.reads.set()
@@ -463,15 +490,15 @@ async def test_at_the_end_answers_that_are_under_way_are_waited_for_and_streams_
     mount.echo.reads.set()
     assert b"200 OK" in await line.head()
     await ending
-    assert (len(mount.lines), mount.lines._exchanges) == (0, set())
+    assert (len(mount.lines), mount.lines.state.tasks) == (0, set())
     line.close()
     idle.close()
     late = await dial(mount.port)
     mount.echo.reads.clear()
     await late.say(_post(1, b"x", "/echo/"))
-    await until(lambda: bool(mount.lines._exchanges))
+    await until(lambda: bool(mount.lines.state.tasks))
     await mount.lines.end(0)
-    assert (len(mount.lines), mount.lines._exchanges) == (0, set())
+    assert (len(mount.lines), mount.lines.state.tasks) == (0, set())
     late.close()
 
 

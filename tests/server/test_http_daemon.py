@@ -216,12 +216,13 @@ async def test_an_address_that_is_taken_is_refused(config: Config) -> None:
 
 async def test_without_the_extra_the_start_names_it(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [
-        name for name in sys.modules if name.startswith(("httptools", "broker.http", "broker.server.http_server"))
+        name for name in sys.modules if name.startswith(("uvicorn", "broker.http", "broker.server.http_server"))
     ]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "httptools", None)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.setitem(sys.modules, "uvicorn.config", None)
     text, _ = await refused(config)
-    assert text == "[http] needs starlette, httptools and others: pip install 'evermq[http]'"
+    assert text == "[http] needs starlette, uvicorn and others: pip install 'evermq[http]'"
 
 
 async def test_tls_serves_http_without_a_port_for_programs_and_its_certificate_is_loaded_again(

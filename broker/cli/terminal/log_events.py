@@ -24,7 +24,6 @@ _DAEMON: Final = {
     "ends_at_once": "A second signal, or a failed store, ends the process at once.",
     "frame_received": "A frame has come from a client.",
     "frames_written": "Frames were sent to a client.",
-    "http_request_failed": "A request of HTTP has failed by an internal error: it has no answer, or not all of it.",
     "http_listening": "HTTP is served at these addresses.",
     "key_readable": "Every user of the machine can read the private key: take that from them.",
     "line_dropped": "A line was cut, since what had to come on it did not come in time.",

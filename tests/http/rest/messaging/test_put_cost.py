@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tests.http.rest.messaging.conftest import Rest
 
 PUTS = 10
-PYTHON = 195
-C = 155
+PYTHON = 182
+C = 110
 
 
 @pytest.fixture
