@@ -30,7 +30,8 @@ PROCESSES_MAX = 4
 
 LONG = (
     "tests/spark/", "tests/hostile/", "tests/simulation/", "tests/handlers/test_worker_processes.py",
-    "tests/durability/", "tests/examples/", "tests/disk/", "tests/cli/", "tests/engine/test_cancellation.py",
+    "tests/durability/", "tests/transactions/", "tests/examples/", "tests/disk/", "tests/cli/",
+    "tests/engine/test_cancellation.py",
 )  # fmt: skip
 """What takes long and has few tests is begun first, so that no process is alone at the end."""
 

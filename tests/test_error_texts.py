@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,13 +18,12 @@ if TYPE_CHECKING:
 WORDS_MIN = 4
 """Shorter texts tell no rule; a placeholder is a word."""
 
-ERRORS = {
-    node.name
-    for path in FILES
-    for node in ast.walk(parsed(path))
-    if isinstance(node, ast.ClassDef) and node.name.endswith("Error")
-}
-"""The exceptions of ours; those of Python tell of a misuse of the interface, and of what another text is made of."""
+
+@cache
+def errors() -> set[str]:
+    """Our exceptions; those of Python tell of a misuse of the interface, and of what another text is made of."""
+    classes = (node for path in FILES for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef))
+    return {each.name for each in classes if each.name.endswith("Error")}
 
 
 def texts(node: ast.AST) -> Iterator[str]:
@@ -46,7 +46,8 @@ def tells(text: str) -> bool:
 
 def of_errors(tree: ast.Module) -> set[str]:
     """The texts that a module gives to its errors."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and not ERRORS.isdisjoint(_words(node.func))]
+    made = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    calls = [node for node in made if not errors().isdisjoint(_words(node.func))]
     return set(filter(tells, (text for call in calls for each in _arguments(call) for text in texts(each))))
 
 

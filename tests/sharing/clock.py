@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from time import monotonic
 from types import AsyncGeneratorType, CoroutineType
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 import asyncpg
 
@@ -45,6 +46,7 @@ class GroupClock(VirtualClock):
         self._group = group
         self._listeners = _Listeners(group.schema)
         self._markers = 0
+        self._elsewhere: WeakKeyDictionary[asyncio.Task[Any], object] = WeakKeyDictionary()
 
     async def __aenter__(self) -> GroupClock:
         self._session = await self._group.session(application_name="clock")
@@ -69,9 +71,7 @@ class GroupClock(VirtualClock):
         heard = False
         while True:
             await settle(self.quiet_turns)
-            under_way = [
-                task for task in asyncio.all_tasks() if task is not asyncio.current_task() and at_database(task)
-            ]
+            under_way = [task for task in asyncio.all_tasks() if self._is_under_way(task)]
             if under_way:
                 marker, heard = 0, False  # what they do may be announced
             elif not marker:
@@ -82,6 +82,16 @@ class GroupClock(VirtualClock):
                 heard = self._listeners.have_heard(marker)  # who has heard of it only now may have something to do
             if monotonic() > gives_up:
                 raise AssertionError(f"still at the database: {[task.get_name() for task in under_way]}")
+
+    def _is_under_way(self, task: asyncio.Task[Any]) -> bool:
+        """True if another task is in a call of asyncpg. One that still waits for what it waited for is where it was."""
+        waiter = getattr(task, "_fut_waiter", None)
+        if task is asyncio.current_task() or (waiter is not None and self._elsewhere.get(task) is waiter):
+            return False
+        if at_database(task):
+            return True
+        self._elsewhere[task] = waiter
+        return False
 
     async def _mark(self) -> int:
         """Announce something that comes behind all that was announced before."""

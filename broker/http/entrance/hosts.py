@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import Scope
 
+    from broker.http.entrance.cross_origin import AskingPage
+
 MISDIRECTED: Final = 421
 BAD_REQUEST: Final = 400
 FORBIDDEN: Final = 403
@@ -32,14 +34,17 @@ SHOWN_CHARACTERS: Final = 100
 
 
 class RequestOrigins(NamedTuple):
-    """The names by which the server is known beside its addresses, in small letters, and its proxies' addresses."""
+    """The names by which the server is known beside its addresses, in small letters, and its proxies' addresses.
+    `pages` are the origins whose pages may ask beside its own.
+    """
 
     hosts: frozenset[str] = frozenset()
     proxies: frozenset[str] = frozenset()
+    pages: frozenset[str] = frozenset()
 
-    def refusal(self, scope: Scope) -> Response | None:
+    def refusal(self, scope: Scope, page: AskingPage | None = None) -> Response | None:
         """Return the answer to a request that comes by a way that it may not; None for any other. The `address` in the
-        state of the scope, and its scheme, are then those of the caller.
+        state of the scope, and its scheme, are then those of the caller. A `page` of another origin may ask.
         """
         proxied = scope["state"]["address"] in self.proxies
         if proxied and not self._follow_proxy(scope):
@@ -55,7 +60,7 @@ class RequestOrigins(NamedTuple):
         if host and not self._is_ours(_host_name(host), scope):
             shown = ascii(host[:SHOWN_CHARACTERS])
             return _said(MISDIRECTED, f"Host {shown} is not known here: [http] hosts has the names that are")
-        if origin is not None and scope["method"] not in READING:
+        if origin is not None and page is None and scope["method"] not in READING:
             own = f"{scope['scheme']}://{host or ''}".lower()
             if origin.lower() != own and not (proxied and self._is_named(origin, scope)):
                 shown = ascii(origin[:SHOWN_CHARACTERS])

@@ -57,6 +57,8 @@ class RestApplication:
         self._entrance = entrance
         self._login = LoginResource(entrance)
         self._parts = dict(parts)
+        self.csrf_validation = True
+        """False: calls that change something need no CSRF header."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a call."""
@@ -83,6 +85,7 @@ class RestApplication:
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
         number, word, names = _resource(scope["raw_path"])
         call = RestCall(number, names, scope, receive)
+        call.csrf_validation = self.csrf_validation
         if word == "login":
             return await self._login.answer(call)
         part = self._parts.get(word)

@@ -30,7 +30,9 @@ _CSRF_HEADER: Final = CSRF_HEADER.encode()
 
 
 class RestCall:
-    """A call. `path` has the names behind the word of the part, decoded; `caller` is who was let in."""
+    """A call. `path` has the names behind the word of the part, decoded; `caller` is who was let in. `csrf_validation`
+    is false where no call needs the CSRF header.
+    """
 
     def __init__(self, version: int, path: tuple[str, ...], scope: Scope, receive: Receive) -> None:
         self.version = version
@@ -39,6 +41,7 @@ class RestCall:
         self.scope = scope
         self.receive = receive
         self.caller: Caller
+        self.csrf_validation = True
 
     @cached_property
     def request(self) -> Request:
@@ -93,7 +96,7 @@ def names_of(raw_path: bytes) -> tuple[str, ...]:
 
 def require_csrf_header(call: RestCall) -> None:
     """Raise RestError (403) for a call that changes something without the header that no form of a page can send."""
-    if call.method not in CHANGING:
+    if call.method not in CHANGING or not call.csrf_validation:
         return
     for name, _ in call.scope["headers"]:
         if name == _CSRF_HEADER:

@@ -34,6 +34,8 @@ class MessagingPart:
     def __init__(self, clock: Clock, start_soon: Callable[..., object], make_room: Callable[[], RoomForBodies]) -> None:
         self.leases = MessageLeases(clock, start_soon)
         self._make_room = make_room
+        self.enabled = True
+        """False: there is no messaging at all."""
 
     def body_bytes(self, path: str) -> int:
         """Return how long the body of a call of this path may be: that of a put as long as any message."""
@@ -42,7 +44,7 @@ class MessagingPart:
     async def answer(self, call: RestCall) -> MessagingAnswer:
         """Answer a call. Raises RestError, MQError."""
         path = call.path
-        resource = _resource(path)
+        resource = _resource(path) if self.enabled else None
         if resource is None:
             raise not_here(call)
         if call.method not in _METHODS[resource]:
