@@ -12,6 +12,7 @@ from broker.config.kinds import (
     Several,
     SocketAddress,
     Switch,
+    WebOrigin,
     Whole,
     host_and_port,
     is_loopback,
@@ -95,6 +96,25 @@ class HttpConfig:
             "proxy have its address.",
         ),
     )
+    rest_cors_allowed_origins: tuple[str, ...] = field(
+        default=(),
+        metadata=live(
+            Several(WebOrigin(), 'a list of origins in quotes, such as ["https://shop.example.com"]'),
+            "Origins whose pages may ask REST and /jobs from a browser (CORS), each with what its user may; none "
+            "without. There is no star.",
+        ),
+    )
+    rest_csrf_validation: bool = field(
+        default=True,
+        metadata=live(
+            Switch(),
+            "false: calls of REST that change something need no header ibm-mq-rest-csrf-token. What comes from pages "
+            "of other origins is refused all the same.",
+        ),
+    )
+    rest_messaging_enabled: bool = field(
+        default=True, metadata=live(Switch(), "false: REST has no messaging, but administration and logins alone.")
+    )
     connections_per_user: int = field(
         default=100,
         metadata=live(
@@ -108,6 +128,11 @@ class HttpConfig:
         """The names by which `listen` is reached, in small letters, beside its addresses."""
         own = [host_and_port(self.listen)[0]] if self.listen else []
         return frozenset(each.lower() for each in (*self.hosts, *own))
+
+    @property
+    def pages(self) -> frozenset[str]:
+        """The origins whose pages may ask REST, in small letters."""
+        return frozenset(each.lower() for each in self.rest_cors_allowed_origins)
 
     @property
     def serves_others(self) -> bool:

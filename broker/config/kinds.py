@@ -189,6 +189,18 @@ class IpAddress(TextKind):
 
 
 @dataclass(frozen=True, slots=True)
+class WebOrigin(TextKind):
+    """The origin of pages: scheme, host, and a port that is not the usual one of the scheme."""
+
+    expected: str = "an origin, such as https://shop.example.com or http://localhost:3000, with no path and no star"
+
+    def check(self, value: object, folder: Path) -> object:
+        if not isinstance(value, str) or not re.fullmatch(r"https?://([\w.-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?", value):
+            raise ValueError(self.expected)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class LoopbackHost(TextKind):
     """An address that no other machine can reach: a listener without TLS would show passwords to a network."""
 

@@ -8,6 +8,8 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Route
 
+from broker.http.entrance.cross_origin import asking_page
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -36,6 +38,9 @@ class Mounted(NamedTuple):
     app: ASGIApp
     body_bytes: int | Callable[[str], int] = BODY_BYTES
     """The longest body, or what tells it by the whole path."""
+
+    for_pages: bool = False
+    """Pages of other origins may ask it, where the settings name them."""
 
 
 class Application:
@@ -77,7 +82,13 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        refusal = None if self._origins is None else self._origins.refusal(scope)
+        part, origins, page = self._part(scope["path"]), self._origins, None
+        if origins is not None and origins.pages and part is not None and part.for_pages:
+            page = asking_page(scope, origins.pages)
+        refusal = None if origins is None else origins.refusal(scope, page)
+        if page is not None:
+            send = page.told(send)
+            refusal = refusal or page.leave(scope)
         if refusal is not None:
             await refusal(scope, receive, send)
             return
@@ -85,7 +96,6 @@ class Application:
         if why:
             await PlainTextResponse(f"{STARTING}: {why}\n", 503, headers={"Retry-After": "1"})(scope, receive, send)
             return
-        part = self._part(scope["path"])
         if part is None:
             await self._app(scope, receive, send)
         else:

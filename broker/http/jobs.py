@@ -10,7 +10,6 @@ import json
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from broker import MQError, job_status
@@ -48,7 +47,7 @@ class JobsApplication:
         await response(scope, receive, send)
 
     async def _answer(self, scope: Scope) -> Response:
-        caller = await self._entrance.admit(Request(scope))
+        caller = await self._entrance.admit(scope)
         if scope["method"] not in METHODS:
             allowed = ", ".join(METHODS)
             raise refused(405, NOT_HERE, f"{scope['method']} is no method of a job: {allowed} are.", {"Allow": allowed})

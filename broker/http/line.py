@@ -5,6 +5,7 @@
 2. A head that is not there 10 s after its first byte, or after the line began, ends the line without an answer. So does
    a body that comes with less than 16 KiB a second after 30 s, and an answer that nobody reads for `send_timeout`. A
    body that is not all there a second after its answer ends the line as well.
+3. Lines that ask nothing have one timer together, in HttpLines. What is not said here is as uvicorn has it.
 """
 
 from __future__ import annotations
@@ -58,6 +59,11 @@ class HttpLine(HttpToolsProtocol):
         self._timer: Timer | None = None  # for what is still to come of a request
         self._send_timer: Timer | None = None
 
+    @property
+    def is_watched(self) -> bool:
+        """True while something that has begun is still to come: the line ends by itself if it does not."""
+        return self._timer is not None
+
     # The protocol of the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -68,7 +74,6 @@ class HttpLine(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         cancel_timer(self._timer)
         cancel_timer(self._send_timer)
-        self._unset_keepalive_if_required()
         self._lines.ended(self)
         super().connection_lost(exc)
         self._gone()
@@ -76,7 +81,6 @@ class HttpLine(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._refused is not None:
             return
-        self._unset_keepalive_if_required()
         if self._in_head:
             self._head_bytes += len(data)
         try:
@@ -125,8 +129,9 @@ class HttpLine(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self.app = application = self._lines.application  # that of this moment
         self._body_bytes_max = application.body_bytes(_path(self.url))
-        if any(name == b"content-length" and int(value) > self._body_bytes_max for name, value in self.headers):
-            raise RequestRefusedError(*BODY_TOO_LONG)
+        for name, value in self.headers:
+            if name == b"content-length" and int(value) > self._body_bytes_max:
+                raise RequestRefusedError(*BODY_TOO_LONG)
         super().on_headers_complete()
         self._in_head, self._head_bytes, self._body_bytes, self._begun = False, 0, 0, False
         self._lines.asks(self)
@@ -148,7 +153,10 @@ class HttpLine(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
+        if self.pipeline:
+            super().on_response_complete()
+        elif not self.transport.is_closing():  # uvicorn would begin a timer of this line's own
+            self.flow.resume_reading()
         if self.cycle.response_complete:  # nothing is asked behind it
             self._lines.idle(self)
             if not self._in_head:  # it was answered, and its body is still coming: nobody wants that

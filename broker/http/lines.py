@@ -9,12 +9,14 @@ import anyio
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from broker.clock import cancel_timer
 from broker.http.line import HttpLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker import Clock
+    from broker.clock import Timer
     from broker.http.application import Application
 
 IDLE_SECONDS: Final = 60
@@ -32,13 +34,14 @@ class HttpLines:
         self.send_timeout = send_timeout
         self.config = Config(
             application, loop="none", http=HttpLine, ws="none", lifespan="off", log_config=None, access_log=False,
-            proxy_headers=False, server_header=False, timeout_keep_alive=IDLE_SECONDS,
+            proxy_headers=False, server_header=False,
         )  # fmt: skip
         self.config.load()
         self.state = ServerState()
         self.most = most
         self._open: set[HttpLine] = set()
-        self._idle: dict[HttpLine, None] = {}  # the one that has been so for the longest time first
+        self._idle: dict[HttpLine, float] = {}  # since when; the one that has been so for the longest time first
+        self._idle_timer: Timer | None = None  # for the first of them
 
     def __len__(self) -> int:
         return len(self._open)
@@ -50,7 +53,7 @@ class HttpLines:
     def begun(self, line: HttpLine) -> None:
         """A line has begun, and asks nothing yet."""
         self._open.add(line)
-        self._idle[line] = None
+        self.idle(line)
         if len(self) > self.most and self._idle:
             next(iter(self._idle)).cut()
 
@@ -60,7 +63,9 @@ class HttpLines:
 
     def idle(self, line: HttpLine) -> None:
         """A line has its answer."""
-        self._idle[line] = None
+        self._idle[line] = self.clock.monotonic()
+        if self._idle_timer is None:
+            self._idle_timer = self.clock.call_later(IDLE_SECONDS, self._end_idle)
 
     def ended(self, line: HttpLine) -> None:
         """A line has ended."""
@@ -80,3 +85,18 @@ class HttpLines:
             line.cut()
         if self.state.tasks:
             await asyncio.wait(list(self.state.tasks))
+        cancel_timer(self._idle_timer)
+
+    def _end_idle(self) -> None:
+        """End the lines that have asked nothing for a minute."""
+        self._idle_timer = None
+        now = self.clock.monotonic()
+        for line, since in list(self._idle.items()):
+            if now - since < IDLE_SECONDS:
+                self._idle_timer = self.clock.call_later(IDLE_SECONDS - (now - since), self._end_idle)
+                return
+            if line.is_watched:  # something has begun to come
+                self.asks(line)
+                self.idle(line)
+            else:
+                line.shutdown()

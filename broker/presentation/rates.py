@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 UPDATE_SECONDS: Final = 0.5
 """The time from one look to the next."""
@@ -49,6 +49,15 @@ class Rates:
         if "puts" in queue:
             return self.of_queue(queue, "puts") + self.of_queue(queue, "gets")
         return abs(self.of_queue(queue, "depth"))
+
+    def flows(self, queues: Iterable[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
+        """Return the messages that come to queues, and that go, in a second: by the names of those where any do."""
+        found, known = {}, self._queues
+        for queue in queues:
+            before = known.get(queue["name"])
+            if before is not None and (before["puts"] != queue["puts"] or before["gets"] != queue["gets"]):
+                found[queue["name"]] = self._change(before, queue, "puts"), self._change(before, queue, "gets")
+        return found
 
     def _change(self, before: Mapping[str, Any] | None, now: Mapping[str, Any], figure: str) -> float:
         if before is None or self._seconds <= 0:

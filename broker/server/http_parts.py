@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.clock import Clock
+    from broker.config import HttpConfig
     from broker.http.entrance import Entrance
     from broker.http.rest.calls import RestPart
     from broker.http.served_manager import ServedManager
@@ -43,9 +44,14 @@ class HttpParts:
         self.console = Console(served, entrance, clock, start_soon)
         self.messaging = MessagingPart(clock, start_soon, room)
         parts: dict[str, RestPart] = {"messaging": self.messaging, "admin": AdministrationPart(served)}
-        rest = RestApplication(entrance, parts)
+        self.rest = rest = RestApplication(entrance, parts)
         self.mounted = (
             Mounted(CONSOLE, self.console, CONSOLE_BODY_BYTES),
-            Mounted(PATH, rest, rest.body_bytes),
-            Mounted(JOBS, JobsApplication(entrance)),
+            Mounted(PATH, rest, rest.body_bytes, for_pages=True),
+            Mounted(JOBS, JobsApplication(entrance), for_pages=True),
         )
+
+    def change(self, http: HttpConfig) -> None:
+        """Answer by other settings of `[http]` from now on."""
+        self.messaging.enabled = http.rest_messaging_enabled
+        self.rest.csrf_validation = http.rest_csrf_validation

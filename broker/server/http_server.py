@@ -180,6 +180,8 @@ class HttpServer:
         """Answer by other settings of `[http]` from now on, but for those that say where it listens, and with TLS."""
         self._scrapes.queues_max = http.queues_max
         self.entrance.most = http.connections_per_user
+        if self.parts is not None:
+            self.parts.change(http)
         for address in self._addresses:
             address.lines.most = http.connections
             address.lines.application = self._application(http, probes=address.probes)
@@ -201,6 +203,7 @@ class HttpServer:
             from broker.server.http_parts import HttpParts  # the probes have none
 
             self.parts = HttpParts(self._served, self.entrance, self._clock, self._start_soon, self._room)
+            self.parts.change(http)
             await self._listen_on(http.listen, undo, probes=False)
         if http.probes:
             await self._listen_on(http.probes, undo, probes=True)
@@ -228,7 +231,7 @@ class HttpServer:
         if probes:
             return Application(self._served, self._probes, metrics)
         assert self.parts is not None
-        origins = RequestOrigins(http.names, frozenset(http.forwarded_from))
+        origins = RequestOrigins(http.names, frozenset(http.forwarded_from), http.pages)
         return Application(self._served, self._probes, metrics, self.parts.mounted, origins)
 
     async def _accept(self, undo: ExitStack, hung_up: anyio.Event) -> None:

@@ -26,7 +26,7 @@ BODY: Final = b"x" * 256
 CONNECTIONS: Final = 8
 BOUND: Final = 4.0
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-_PASSWORD: Final = "correct horse"
+PASSWORD: Final = "correct horse"
 
 _CONFIGURATION: Final = """
 [queue_manager]
@@ -62,7 +62,7 @@ class RestLine:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        credentials = b64encode(f"app:{_PASSWORD}".encode()).decode()
+        credentials = b64encode(f"app:{PASSWORD}".encode()).decode()
         head = (
             "POST /ibmmq/rest/v2/messaging/qmgr/QM1/queue/Q/message HTTP/1.1\r\nHost: localhost\r\n"
             f"Authorization: Basic {credentials}\r\nibm-mq-rest-csrf-token: blank\r\n"
@@ -89,7 +89,7 @@ async def by_rest(address: str, messages: int) -> None:
 async def by_protocol(address: str, messages: int) -> None:
     async def put() -> None:
         async with (
-            broker.connect(f"mq://{address}/QM1", user="app", password=_PASSWORD) as connection,
+            broker.connect(f"mq://{address}/QM1", user="app", password=PASSWORD) as connection,
             connection.open("Q", MQOO.OUTPUT) as queue,
         ):
             for _ in range(messages // CONNECTIONS):
@@ -101,7 +101,7 @@ async def by_protocol(address: str, messages: int) -> None:
 def measured(messages: int, rounds: int) -> tuple[float, float]:
     """Microseconds of the daemon for a put by REST and one by the protocol: medians of the rounds."""
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "startup.mqsc").write_text(_STARTUP.format(hash_of(_PASSWORD)))
+        Path(folder, "startup.mqsc").write_text(_STARTUP.format(hash_of(PASSWORD)))
         configuration = Path(folder, "broker.toml")
         configuration.write_text(_CONFIGURATION.format(folder))
         command = [sys.executable, "-m", "broker", "run", "--config", str(configuration)]

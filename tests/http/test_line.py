@@ -295,6 +295,74 @@ async def test_a_line_that_has_its_answer_is_kept(manager: QueueManager, server:
     line.close()
 
 
+async def test_a_line_that_asks_nothing_for_a_minute_ends_and_one_that_asks_again_is_kept(
+    manager: QueueManager, server: HttpServer
+) -> None:
+    quiet, busy = [await dial(port_of(server)) for _ in range(2)]
+    for line in (quiet, busy):
+        await line.say(GET)
+        await line.head()
+        await line.exactly(3)
+    await advance(manager, 40)
+    await busy.say(GET)
+    await busy.head()
+    await busy.exactly(3)
+    await advance(manager, 19.9)
+    assert server.lines == 2
+    await advance(manager, 0.2)
+    assert await quiet.rest() == b""
+    assert server.lines == 1
+    await advance(manager, 60)
+    assert await busy.rest() == b""
+    for line in (quiet, busy):
+        line.close()
+
+
+async def test_a_line_that_begins_to_ask_within_its_minute_has_the_time_of_a_head(
+    manager: QueueManager, server: HttpServer
+) -> None:
+    line, other = [await dial(port_of(server)) for _ in range(2)]
+    for each in (line, other):
+        await each.say(GET)
+        await each.head()
+        await each.exactly(3)
+    await advance(manager, 59)
+    for each in (line, other):
+        await each.say(GET[:10])
+    (address,) = server._addresses
+    await until(lambda: all(each.is_watched for each in address.lines._open))
+    await advance(manager, 5)
+    assert server.lines == 2
+    await other.say(GET[10:])
+    assert b"200 OK" in await other.head()
+    await advance(manager, 5.1)
+    assert await line.rest() == b""
+    assert server.lines == 1
+    await other.exactly(3)
+    await advance(manager, 60)
+    assert await other.rest() == b""
+    for each in (line, other):
+        each.close()
+
+
+async def test_while_an_answer_is_under_way_one_more_request_is_read_and_no_third(mount: Mount) -> None:
+    mount.echo.reads.clear()
+    line = await dial(mount.port)
+    await line.say(_post(1, b"x", "/echo/"))
+    await until(lambda: bool(mount.lines.state.tasks))
+    (served,) = mount.lines._open
+    await line.say(GET)
+    await until(lambda: served.flow.read_paused)
+    await line.say(GET)
+    await settle()
+    assert len(served.pipeline) == 1
+    mount.echo.reads.set()
+    answers = b""
+    while answers.count(b"200 OK") < 3:
+        answers += await line.head()
+    line.close()
+
+
 def _has(served: HttpLine, length: int) -> bool:
     return served._body_bytes >= length
 

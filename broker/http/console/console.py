@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
-import anyio
 import htpy as h
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
@@ -24,7 +23,7 @@ from broker.http.console.layout import bare_document, document
 from broker.http.console.page import Content, Notice
 from broker.http.console.pages import PAGES
 from broker.http.console.site import Site
-from broker.http.console.stream import MEDIA_TYPE, events
+from broker.http.console.stream import MEDIA_TYPE, SharedParts, events
 from broker.http.console.troubles import troubles
 from broker.http.console.visit import Visit
 from broker.http.entrance import NotAdmittedError
@@ -70,14 +69,6 @@ class SegmentConvertor(Convertor[str]):
 
 
 register_url_convertor("segment", SegmentConvertor())
-
-
-class SharedParts:
-    """The parts of a page in one look, once somebody has made them."""
-
-    def __init__(self) -> None:
-        self.lock = anyio.Lock()
-        self.parts: Parts | None = None
 
 
 class Console:
@@ -196,23 +187,24 @@ class Console:
             headers={**HEADERS, "X-Accel-Buffering": "no"},
         )  # fmt: skip
 
-    async def shared(self, page: ConsolePage, visit: Visit) -> Parts:
+    async def shared(self, page: ConsolePage, visit: Visit) -> SharedParts:
         """The parts of a page, made once for all who may see the same and have it open."""
-        assert page.parts is not None
         look = await visit.look()
         shared: SharedParts = look.made.setdefault(f"parts of {visit.here}", SharedParts())
-        async with shared.lock:
-            if shared.parts is None:
-                shared.parts = {**await page.parts(visit), "troubles": self._troubles()}
-        return shared.parts
+        await shared.make(partial(self._parts, page, visit))
+        return shared
+
+    async def _parts(self, page: ConsolePage, visit: Visit) -> Parts:
+        assert page.parts is not None
+        return {**await page.parts(visit), "troubles": self._troubles()}
 
     def _troubles(self) -> list[Keyed]:
         return troubles(self.site.observatory.failing())
 
-    async def _counted(self, parts: Callable[[], Awaitable[Parts]], visit: Visit) -> AsyncIterator[str]:
+    async def _counted(self, shared: Callable[[], Awaitable[SharedParts]], visit: Visit) -> AsyncIterator[str]:
         self.streams += 1
         try:
-            async for event in events(self.site.observatory, parts, visit.caller, SCRIPT.name):
+            async for event in events(self.site.observatory, shared, visit.caller, SCRIPT.name):
                 yield event
         finally:
             self.streams -= 1

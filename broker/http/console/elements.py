@@ -28,7 +28,7 @@ SHOWN_CHARACTERS: Final = 200
 """So much of a text that somebody chose is shown where nothing else is said."""
 
 _ID_DIGITS: Final = 12
-_TURN: Final = 10
+_TURN: Final = 5
 _KIB: Final = 1024
 
 

@@ -5,6 +5,7 @@ them connections.
         ...                                         # what it opens it closes; it is nobody else's meanwhile
 
 credentials  what a request brings to prove who asks
+cross_origin the pages of other origins that may ask (CORS)
 hosts        the Host, the origin and the proxies that a request may come by
 roles        the roles of a user: a role opens a door, and grants nothing behind it
 entrance     `Entrance`: lets callers in by their credentials, their certificate or the cookie of a session

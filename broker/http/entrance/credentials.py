@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import binascii
 import secrets
-from base64 import b64decode
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from starlette.requests import cookie_parser
+
 if TYPE_CHECKING:
-    from starlette.requests import Request
+    from collections.abc import Mapping
 
 _KEY: Final = secrets.token_bytes(32)
 """With which this process makes digests, so that nobody who reads one can try passwords."""
@@ -57,34 +58,45 @@ def form_token(digest: bytes) -> str:
     return blake2b(digest, digest_size=18, key=_KEY, person=b"form").hexdigest()
 
 
-def credentials_of(request: Request) -> CallerCredentials:
-    """Return the credentials of a request, beside cookies. Raises NotAdmittedError for an Authorization header that is
-    none of Basic and Bearer.
+def credentials_of(request: Mapping[str, Any]) -> CallerCredentials:
+    """Return the credentials of a request, of which its scope tells, beside cookies. Raises NotAdmittedError for an
+    Authorization header that is none of Basic and Bearer.
     """
-    state = request.scope["state"]
-    bare = CallerCredentials(state["address"], certificate=state.get("certificate"))
-    headers = request.headers.getlist("authorization")
-    if not headers:
-        return bare
-    scheme, _, value = headers[0].partition(" ")
-    value = value.strip()
-    if len(headers) > 1 or not value:
-        raise NotAdmittedError
-    match scheme.lower():
-        case "basic":
-            user, password = _basic(value)
-            return bare._replace(user=user, password=password)
-        case "bearer":
-            return bare._replace(token=value.encode("latin-1"))
+    state = request["state"]
+    address, certificate = state["address"], state.get("certificate")
+    header = None
+    for name, value in request["headers"]:
+        if name == b"authorization":
+            if header is not None:
+                raise NotAdmittedError
+            header = value
+    if header is None:
+        return CallerCredentials(address, "", None, None, certificate)
+    scheme, _, secret = header.partition(b" ")
+    match scheme.lower(), secret.strip():
+        case b"basic", given if given:
+            user, password = _basic(given)
+            return CallerCredentials(address, user, password, None, certificate)
+        case b"bearer", given if given:
+            return CallerCredentials(address, "", None, given, certificate)
         case _:
             raise NotAdmittedError
 
 
-def _basic(value: str) -> tuple[str, bytes]:
+def cookie_of(request: Mapping[str, Any], name: str) -> str:
+    """Return the value of a cookie of a request, empty where it brings none of this name."""
+    for header, value in request["headers"]:
+        if header == b"cookie":
+            found: str = cookie_parser(value.decode("latin-1")).get(name, "")
+            return found
+    return ""
+
+
+def _basic(value: bytes) -> tuple[str, bytes]:
     try:
-        user, colon, password = b64decode(value, validate=True).partition(b":")
+        user, colon, password = binascii.a2b_base64(value, strict_mode=True).partition(b":")
         if colon:
             return user.decode(), password
-    except (binascii.Error, ValueError):
+    except ValueError:
         pass
     raise NotAdmittedError

@@ -9,19 +9,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from broker import MQError
 from broker.http.entrance.caller import Caller
-from broker.http.entrance.credentials import CallerCredentials, NotAdmittedError, credentials_of
+from broker.http.entrance.credentials import CallerCredentials, NotAdmittedError, cookie_of, credentials_of
 from broker.http.entrance.guest import Guest
 from broker.http.entrance.sessions import BrowserSessions, cookie_name, set_cookie
 from broker.mqi import MQRC
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
+    from collections.abc import Mapping
 
     from broker import Clock
     from broker.http.served_manager import ServedManager
@@ -50,35 +50,35 @@ class Entrance:
         self._busy = anyio.Event()
         self._scope = anyio.CancelScope()
 
-    async def admit(self, request: Request, *, though_away: bool = False) -> Caller:
-        """Let the sender of a request in: by its Authorization header, else its cookie, else the certificate of its
-        line. Raises NotAdmittedError, and MQError where the queue manager cannot say; with `though_away` those whom it
-        has let in before are let in all the same.
+    async def admit(self, request: Mapping[str, Any], *, though_away: bool = False) -> Caller:
+        """Let the sender of a request, of which its scope tells, in: by its Authorization header, else its cookie,
+        else the certificate of its line. Raises NotAdmittedError, and MQError where the queue manager cannot say; with
+        `though_away` those whom it has let in before are let in all the same.
         """
         credentials = credentials_of(request)
         if credentials.password is None and credentials.token is None:
-            cookie = request.cookies.get(cookie_name(request))
+            cookie = cookie_of(request, cookie_name(request))
             if cookie:
                 return await self._by_cookie(cookie, though_away=though_away)
         guest = await self._guest(credentials, though_away=though_away)
         return Caller(guest, guest.form_token)
 
-    async def log_in(self, request: Request, user: str, password: str) -> tuple[Caller, str]:
+    async def log_in(self, request: Mapping[str, Any], user: str, password: str) -> tuple[Caller, str]:
         """Begin a session for a user with its password: the caller, and the Set-Cookie header. The session of a cookie
         that the request brings is over. Raises NotAdmittedError, and MQError where the queue manager cannot say.
         """
-        address = request.scope["state"]["address"]
+        address = request["state"]["address"]
         secret = password.encode("utf-8", "surrogatepass")
         guest = await self._guest(CallerCredentials(address, user, secret))
         self.log_out(request)
         cookie, session = self.sessions.begin(guest)
         return Caller(guest, session.form_token, session), set_cookie(request, cookie)
 
-    def log_out(self, request: Request) -> str:
+    def log_out(self, request: Mapping[str, Any]) -> str:
         """End the session of the cookie that a request brings, if there is one: the Set-Cookie header that takes it
         away.
         """
-        session = self.sessions.find(request.cookies.get(cookie_name(request), ""))
+        session = self.sessions.find(cookie_of(request, cookie_name(request)))
         if session is not None:
             self.sessions.end(session)
         return set_cookie(request, "")

@@ -9,15 +9,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from starlette.responses import Response
     from starlette.types import Scope
+
+    from broker.http.entrance.cross_origin import AskingPage
 
 MISDIRECTED: Final = 421
 BAD_REQUEST: Final = 400
@@ -30,29 +34,34 @@ SHOWN_CHARACTERS: Final = 100
 
 
 class RequestOrigins(NamedTuple):
-    """The names by which the server is known beside its addresses, in small letters, and its proxies' addresses."""
+    """The names by which the server is known beside its addresses, in small letters, and its proxies' addresses.
+    `pages` are the origins whose pages may ask beside its own.
+    """
 
     hosts: frozenset[str] = frozenset()
     proxies: frozenset[str] = frozenset()
+    pages: frozenset[str] = frozenset()
 
-    def refusal(self, scope: Scope) -> Response | None:
+    def refusal(self, scope: Scope, page: AskingPage | None = None) -> Response | None:
         """Return the answer to a request that comes by a way that it may not; None for any other. The `address` in the
-        state of the scope, and its scheme, are then those of the caller.
+        state of the scope, and its scheme, are then those of the caller. A `page` of another origin may ask.
         """
-        headers = Headers(scope=scope)
         proxied = scope["state"]["address"] in self.proxies
-        if proxied and not self._follow_proxy(scope, headers):
+        if proxied and not self._follow_proxy(scope):
             return _said(BAD_REQUEST, "X-Forwarded-For has what is no address")
-        named = headers.getlist("host")
-        if len(named) > 1:
-            return _said(BAD_REQUEST, "a request has one Host")
-        host = named[0] if named else ""
+        host = origin = None
+        for name, value in scope["headers"]:
+            if name == b"host":
+                if host is not None:
+                    return _said(BAD_REQUEST, "a request has one Host")
+                host = value.decode("latin-1")
+            elif name == b"origin" and origin is None:
+                origin = value.decode("latin-1")
         if host and not self._is_ours(_host_name(host), scope):
             shown = ascii(host[:SHOWN_CHARACTERS])
             return _said(MISDIRECTED, f"Host {shown} is not known here: [http] hosts has the names that are")
-        origin = headers.get("origin")
-        if origin is not None and scope["method"] not in READING:
-            own = f"{scope['scheme']}://{host}".lower()
+        if origin is not None and page is None and scope["method"] not in READING:
+            own = f"{scope['scheme']}://{host or ''}".lower()
             if origin.lower() != own and not (proxied and self._is_named(origin, scope)):
                 shown = ascii(origin[:SHOWN_CHARACTERS])
                 return _said(FORBIDDEN, f"nothing is taken from pages of elsewhere: Origin {shown} is not {own}")
@@ -72,9 +81,9 @@ class RequestOrigins(NamedTuple):
         scheme, _, host = origin.lower().partition("://")
         return scheme == scope["scheme"] and _host_name(host) in self.hosts
 
-    def _follow_proxy(self, scope: Scope, headers: Headers) -> bool:
+    def _follow_proxy(self, scope: Scope) -> bool:
         """Take the caller's address and the scheme from what a proxy says. False for what is no address."""
-        told = [each.strip() for each in ",".join(headers.getlist("x-forwarded-for")).split(",") if each.strip()]
+        told = [each.strip() for each in _joined(scope, b"x-forwarded-for").split(",") if each.strip()]
         for each in reversed(told):
             try:
                 address = str(ip_address(_host_name(each)))
@@ -84,12 +93,19 @@ class RequestOrigins(NamedTuple):
             scope["state"]["certificate"] = None  # it is the proxy's
             if address not in self.proxies:
                 break
-        scheme = headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
+        scheme = _joined(scope, b"x-forwarded-proto").rpartition(",")[2].strip().lower()
         if scheme in ("http", "https"):
             scope["scheme"] = scheme
         return True
 
 
+def _joined(scope: Scope, name: bytes) -> str:
+    """Return a header of a request, all of it where it is there more than once."""
+    headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
+    return ",".join(value.decode("latin-1") for each, value in headers if each == name)
+
+
+@lru_cache(256)
 def _host_name(host: str) -> str:
     """Return a host without its port, an address of IPv6 without brackets, in small letters."""
     host = host.strip().lower()

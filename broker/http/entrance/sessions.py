@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import secrets
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
+    from collections.abc import Mapping
 
     from broker import Clock
     from broker.http.entrance.guest import Guest
@@ -83,19 +83,19 @@ class BrowserSessions:
                 self.end(session)
 
 
-def cookie_name(request: Request) -> str:
+def cookie_name(request: Mapping[str, Any]) -> str:
     """Return the name of the cookie: clients look for the head of IBM's. Two queue managers on one machine have it by
     their ports, since browsers send a cookie to all ports of a host.
     """
-    server = request.scope.get("server")
+    server = request.get("server")
     return f"LtpaToken2_{server[1] if server else ''}"
 
 
-def set_cookie(request: Request, value: str) -> str:
+def set_cookie(request: Mapping[str, Any], value: str) -> str:
     """Return the Set-Cookie header that brings a session to a browser, or with no value takes it away. Only a line
     without TLS, which none but this machine reaches, has no `Secure`.
     """
-    secure = "; Secure" if request.url.scheme == "https" else ""
+    secure = "; Secure" if request["scheme"] == "https" else ""
     age = "" if value else "; Max-Age=0"
     return f"{cookie_name(request)}={value}; Path=/{age}{secure}; HttpOnly; SameSite=Strict"
 

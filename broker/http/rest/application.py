@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from broker import MQError
@@ -36,6 +37,7 @@ logger = logging.getLogger(__name__)
 PATH: Final = "/ibmmq/rest"
 _BEGINNING: Final = f"{PATH}/".encode()
 VERSIONS: Final = {"v1": 1, "v2": 2, "v3": 3}
+CACHED_PATHS: Final = 256
 
 HEADERS: Final = (
     (b"content-language", b"en-US"),
@@ -45,7 +47,7 @@ HEADERS: Final = (
     (b"x-frame-options", b"DENY"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
-"""The headers of all answers; one that an answer has already stays."""
+"""The headers of all answers, beside those of each."""
 
 
 class RestApplication:
@@ -55,12 +57,13 @@ class RestApplication:
         self._entrance = entrance
         self._login = LoginResource(entrance)
         self._parts = dict(parts)
+        self.csrf_validation = True
+        """False: calls that change something need no CSRF header."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a call."""
         response = await self._response(scope, receive)
-        present = {name for name, _ in response.raw_headers}
-        response.raw_headers += [each for each in HEADERS if each[0] not in present]
+        response.raw_headers += HEADERS
         await response(scope, receive, send)
 
     def body_bytes(self, path: str) -> int:
@@ -80,23 +83,29 @@ class RestApplication:
             return error_response(MQError(MQRC.UNEXPECTED_ERROR, "an internal error; the log has it"))
 
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
-        raw: bytes = scope["raw_path"]
-        version, *names = names_of(raw.removeprefix(_BEGINNING)) if raw.startswith(_BEGINNING) else ("",)
-        number = VERSIONS.get(version)
-        if number is None:
-            raise refused(404, NOT_HERE, f"{version!r} is no version of MQ REST API: v1, v2 and v3 are.")
-        word = names[0] if names else ""
-        call = RestCall(number, tuple(names[1:]), scope, receive)
+        number, word, names = _resource(scope["raw_path"])
+        call = RestCall(number, names, scope, receive)
+        call.csrf_validation = self.csrf_validation
         if word == "login":
             return await self._login.answer(call)
         part = self._parts.get(word)
         if part is None:
             raise not_here(call)
-        call.caller = await self._entrance.admit(call.request, though_away=part.role is None and call.method == "GET")
+        call.caller = await self._entrance.admit(scope, though_away=part.role is None and call.method == "GET")
         require_csrf_header(call)
         if part.role is not None and part.role not in call.caller.roles:
             raise refused(403, NO_ROLE, f"The user '{call.caller.user}' does not have the role {part.role}.")
         return await part.answer(call)
+
+
+@lru_cache(CACHED_PATHS)
+def _resource(raw_path: bytes) -> tuple[int, str, tuple[str, ...]]:
+    """The version, the word and the names that a path says. Raises RestError."""
+    version, *names = names_of(raw_path.removeprefix(_BEGINNING)) if raw_path.startswith(_BEGINNING) else ("",)
+    number = VERSIONS.get(version)
+    if number is None:
+        raise refused(404, NOT_HERE, f"{version!r} is no version of MQ REST API: v1, v2 and v3 are.")
+    return number, names[0] if names else "", tuple(names[1:])
 
 
 def not_admitted(error: NotAdmittedError) -> RestError:

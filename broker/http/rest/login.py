@@ -41,16 +41,16 @@ class LoginResource:
         user, password = given.get("username"), given.get("password")
         if not (isinstance(user, str) and isinstance(password, str)) or given.keys() - {"username", "password"}:
             raise refused(400, NOT_VALID, "The body has 'username' and 'password', each a text, and nothing else.")
-        _, cookie = await self._entrance.log_in(call.request, user, password)
+        _, cookie = await self._entrance.log_in(call.scope, user, password)
         return Response(status_code=NO_CONTENT, headers={"Set-Cookie": cookie})
 
     async def _tell(self, call: RestCall) -> Response:
-        caller = await self._entrance.admit(call.request)
+        caller = await self._entrance.admit(call.scope)
         user = {"name": caller.user, "role": sorted(caller.roles)}
         return JSONResponse({"user": [user]}, media_type=MEDIA_TYPE)
 
     async def _log_out(self, call: RestCall) -> Response:
-        await self._entrance.admit(call.request)
+        await self._entrance.admit(call.scope)
         require_csrf_header(call)
-        cookie = self._entrance.log_out(call.request)
+        cookie = self._entrance.log_out(call.scope)
         return Response(status_code=NO_CONTENT, headers={"Set-Cookie": cookie})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,7 @@ from markupsafe import Markup
 
 from broker.http.console.assets import SCRIPT, STYLE
 from broker.http.console.page import Keyed
-from broker.http.console.stream import changes, events
+from broker.http.console.stream import SharedParts, events
 from broker.mqi import MQRC, MQError
 from tests.http.console.conftest import words
 
@@ -161,21 +162,44 @@ def part(*children: tuple[str, str]) -> list[Keyed]:
     return [Keyed(key, Markup(text)) for key, text in children]
 
 
-def test_a_stream_says_only_what_has_changed() -> None:
-    sent: dict[str, dict[str, str]] = {}
-    first = {"a": part(("1", "x"), ("2", "y")), "b": part()}
-    assert changes(sent, first) == [
+async def shared(parts: Parts) -> SharedParts:
+    """The parts of one look."""
+
+    async def made() -> Parts:
+        return parts
+
+    found = SharedParts()
+    await found.make(made)
+    return found
+
+
+async def test_a_stream_says_only_what_has_changed_found_once_for_all_streams() -> None:
+    nothing = await shared({})
+    first, same, turned, back, empty = [
+        await shared({"a": part(*children), "b": part()})
+        for children in (
+            [("1", "x"), ("2", "y")],
+            [("1", "x"), ("2", "y")],
+            [("2", "z"), ("1", "x")],
+            [("1", "x"), ("2", "z")],
+            [],
+        )
+    ]
+
+    def told(before: SharedParts, now: SharedParts) -> object:
+        event = now.event_since(before)
+        assert now.event_since(before) is event
+        return json.loads(event.removeprefix("event: parts\ndata: ")) if event else None
+
+    assert told(nothing, first) == [
         {"part": "a", "order": ["1", "2"], "changed": {"1": "x", "2": "y"}},
         {"part": "b", "order": [], "changed": {}},
     ]
-    assert changes(sent, first) == []
-    assert changes(sent, {"a": part(("2", "z"), ("1", "x")), "b": part()}) == [
-        {"part": "a", "order": ["2", "1"], "changed": {"2": "z"}}
-    ]
-    assert changes(sent, {"a": part(("1", "x"), ("2", "z")), "b": part()}) == [
-        {"part": "a", "order": ["1", "2"], "changed": {}}
-    ]
-    assert changes(sent, {"a": part(), "b": part()}) == [{"part": "a", "order": [], "changed": {}}]
+    assert told(first, same) is None
+    assert told(same, turned) == [{"part": "a", "order": ["2", "1"], "changed": {"2": "z"}}]
+    assert told(turned, back) == [{"part": "a", "order": ["1", "2"], "changed": {}}]
+    assert told(back, empty) == [{"part": "a", "order": [], "changed": {}}]
+    assert told(nothing, empty) != told(back, empty)
 
 
 async def test_a_stream_goes_on_when_the_queue_manager_is_back_and_ends_with_the_console(
@@ -188,13 +212,13 @@ async def test_a_stream_goes_on_when_the_queue_manager_is_back_and_ends_with_the
         {"a": part(("1", "x"))},
     ]
 
-    async def parts() -> Parts:
+    async def parts() -> SharedParts:
         answer = answers.pop(0)
         if not answers:
             console.end()
         if isinstance(answer, MQError):
             raise answer
-        return answer
+        return await shared(answer)
 
     await browser.get("/console/")
     said = []
@@ -211,11 +235,11 @@ async def test_a_stream_ends_when_its_caller_would_be_let_in_no_more(
 ) -> None:
     looks = 0
 
-    async def parts() -> Parts:
+    async def parts() -> SharedParts:
         nonlocal looks
         looks += 1
         doorman.caller.admitted = looks < 3
-        return {"a": part(("1", str(looks)))}
+        return await shared({"a": part(("1", str(looks)))})
 
     await browser.get("/console/")
     async for _ in events(console.site.observatory, parts, doorman.caller, "v1"):

@@ -10,9 +10,10 @@ import pytest
 
 from broker import MQError
 from broker.engine.security import passwords
-from broker.http.entrance import Caller, sessions
+from broker.http.entrance import Caller, CallerCredentials, sessions
 from broker.http.entrance import entrance as entrances
 from broker.http.entrance.pool import ConnectionPool
+from broker.http.served_manager import ManagerAtUrl
 from broker.mqi import MQOO, MQPMO, MQRC
 from broker.testing import settle
 from tests.engine.bench import reason_of
@@ -251,9 +252,16 @@ async def test_the_queue_manager_restarts_under_an_http_server_of_its_own(
         assert await status(door, basic("bob")) == 200
 
 
-async def test_a_certificate_is_no_secret_that_two_may_share() -> None:
-    from broker.http.entrance import CallerCredentials
+async def test_a_server_of_its_own_lets_nobody_in_by_what_it_says_of_a_certificate(clock: VirtualClock) -> None:
+    served = ManagerAtUrl("mq://127.0.0.1:1", "mq://127.0.0.1:1", clock)
+    seen = CallerCredentials("192.0.2.1", certificate={"subject": ((("commonName", "bob"),),)})
+    assert not seen.empty
+    with pytest.raises(MQError) as refused:
+        await served.admitted(seen)
+    assert refused.value.reason == MQRC.NOT_AUTHORIZED
 
+
+async def test_a_certificate_is_no_secret_that_two_may_share() -> None:
     one, other = (CallerCredentials(address, "bob", b"secret") for address in ("192.0.2.1", "192.0.2.2"))
     assert one.digest == CallerCredentials("192.0.2.1", "bob", b"secret").digest
     assert len({one.digest, other.digest, CallerCredentials("192.0.2.1", "bob", None, b"secret").digest}) == 3

@@ -36,6 +36,7 @@ from broker.config.kinds import (
     SocketAddress,
     Switch,
     UserName,
+    WebOrigin,
     Whole,
 )
 from broker.mqi import MQOO, MQPMO, MQRC
@@ -79,7 +80,7 @@ def another(setting: Setting, folder: Path) -> object:
         case kind:
             texts: dict[type[Any], str] = {
                 ObjectName: "QM2", SharingGroupName: "QSG2", AnyText: "another", HostName: "mq.example",
-                IpAddress: "127.0.0.1",
+                WebOrigin: "https://mq.example", IpAddress: "127.0.0.1",
                 LoopbackHost: "127.0.0.2", FileMode: "0660", UserName: "bob", GroupName: "staff", ModuleName: "another",
                 SocketAddress: "127.0.0.1:9480", DatabaseAddress: f"postgresql://me:{CANARY}@host/database",
             }  # fmt: skip
@@ -169,6 +170,16 @@ async def _acts_on_http(it: Running, key: str, value: object) -> bool:
             return reached == [200, 421]
         case "forwarded_from":  # a proxy that is believed has to say who asks
             return await _status(at_listen, "/livez", "Host: localhost\r\nX-Forwarded-For: nobody") == 400
+        case "rest_cors_allowed_origins":
+            (origin,) = cast("tuple[str]", value)
+            asks = f"Host: localhost\r\nOrigin: {origin}\r\nAccess-Control-Request-Method: POST"
+            return await _status(at_listen, "/jobs/Q/1", asks, "OPTIONS") == 204
+        case "rest_csrf_validation":
+            assert server.parts is not None
+            return server.parts.rest.csrf_validation == value
+        case "rest_messaging_enabled":
+            assert server.parts is not None
+            return server.parts.messaging.enabled == value
         case "connections_per_user":
             return server.entrance.most == value
         case "connections":
@@ -177,11 +188,11 @@ async def _acts_on_http(it: Running, key: str, value: object) -> bool:
             return (key, server._scrapes.queues_max) == ("queues_max", value)
 
 
-async def _status(address: str, path: str, head: str = "Host: localhost") -> int:
+async def _status(address: str, path: str, head: str = "Host: localhost", method: str = "GET") -> int:
     """The status with which a path is answered, to a request with these headers."""
     host, _, port = address.removeprefix("http://").rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(f"GET {path} HTTP/1.1\r\n{head}\r\nConnection: close\r\n\r\n".encode())
+    writer.write(f"{method} {path} HTTP/1.1\r\n{head}\r\nConnection: close\r\n\r\n".encode())
     line, _ = await reader.readline(), await reader.read()
     writer.close()
     await writer.wait_closed()

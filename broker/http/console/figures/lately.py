@@ -94,7 +94,11 @@ def _between(at: float, before: Mapping[str, Any], now: Mapping[str, Any]) -> It
     for number, queue in enumerate(now["queues"]):
         if number % _STEP == 0:
             yield None
-        yield from _of_queue(at, queues.get(queue["name"]), queue)
+        was = queues.get(queue["name"])
+        if was is not None and (
+            was["damaged"] != queue["damaged"] or was.get("refused_puts") != queue.get("refused_puts")
+        ):
+            yield from _of_queue(at, was, queue)
     yield from _of_manager(at, before, now)
 
 
@@ -119,9 +123,7 @@ def _error(handler: Mapping[str, Any]) -> HappenedEvent:
     return HappenedEvent(handler["last_error_at"], "warn", f"{handler['handler']} failed: {first}", handler["queue"])
 
 
-def _of_queue(at: float, before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> Iterator[HappenedEvent]:
-    if before is None:
-        return
+def _of_queue(at: float, before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[HappenedEvent]:
     refused = now.get("refused_puts", 0) - before.get("refused_puts", 0)
     if refused > 0:
         yield HappenedEvent(at, "bad", "refused put", now["name"], refused)

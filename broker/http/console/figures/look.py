@@ -36,8 +36,9 @@ class StatusLook(NamedTuple):
     `made` is for what pages make of this look: all who may see the same share it.
 
     `queues`, `handlers` and so on are the lists of `Connection.status()` that the caller may display; `figures` is the
-    rest of it, which is about the whole. `rates` tells what a queue or a handler of it does a second, `oldest` when the
-    oldest message of a queue was put. `failing` are the checks of health that fail, by name.
+    rest of it, which is about the whole. `rates` tells what a queue or a handler of it does a second, `flows` the
+    messages that come and go where any do, `oldest` when the oldest message of a queue was put. `failing` are the
+    checks of health that fail, by name.
     """
 
     at: float
@@ -49,6 +50,7 @@ class StatusLook(NamedTuple):
     prepared_units: Sequence[Mapping[str, Any]]
     units_of_work: Sequence[Mapping[str, Any]]
     rates: Rates
+    flows: Mapping[str, tuple[float, float]]
     oldest: Mapping[str, float]
     failing: Mapping[str, str]
     events: Sequence[HappenedEvent]

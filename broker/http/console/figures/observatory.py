@@ -61,6 +61,7 @@ class Observatory:
         self._at = 0.0
         self._number = 0
         self._oldest: dict[str, float] = {}
+        self._flows: dict[str, tuple[float, float]] = {}
         self._failing: Mapping[str, str] = {}
         self._error: MQError | None = None
         self._looked = anyio.Event()
@@ -101,7 +102,9 @@ class Observatory:
             shown("consumers", lambda each: each["queues"].split(", ")),
             shown("prepared_units", lambda each: each["queues"]),
             figures["units_of_work"],
-            rates, self._oldest, self._failing,
+            rates,
+            self._flows if allowed is None else {name: self._flows[name] for name in allowed & self._flows.keys()},
+            self._oldest, self._failing,
             [each for each in self.lately.events if allowed is None or not each.q_name or each.q_name in allowed],
             self.series, {},
         )  # fmt: skip
@@ -170,31 +173,38 @@ class Observatory:
         before, at = self._observation, self._clock.time()
         await anyio.lowlevel.checkpoint()
         rates = Rates(before, observation)
-        oldest = await self._count(rates, at)
+        oldest, flows = await self._count(rates, at)
         self._failing = {**told_by(observation.figures), **self._served.failing_checks(ready=True)}
         await anyio.lowlevel.checkpoint()
         self.lately.checks(at, self._failing)
         for _ in self.lately.compare(at, None if before is None else before.figures, observation.figures):
             await anyio.lowlevel.checkpoint()
-        self._observation, self._rates, self._oldest, self._at, self._error = observation, rates, oldest, at, None
+        self._observation, self._rates, self._at, self._error = observation, rates, at, None
+        self._oldest, self._flows = oldest, flows
         self._number += 1
         self._tell()
 
-    async def _count(self, rates: Rates, at: float) -> dict[str, float]:
-        """Take down the series, and since when each queue has its oldest message, in steps."""
+    async def _count(self, rates: Rates, at: float) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
+        """Take down the series; since when each queue has its oldest message, and what comes and goes, in steps."""
         oldest: dict[str, float] = {}
-        for number, queue in enumerate(rates.now.figures["queues"], 1):
-            name, age = queue["name"], queue["oldest_age"]
-            if age:
-                known = self._oldest.get(name, 0.0)
-                oldest[name] = known if abs(at - age - known) < 1 else at - age
-            series = self.series.wants(name, rates.flow(queue) or _THERE * bool(queue["depth"]))
-            if series is not None:
-                series.add((queue["depth"], rates.of_queue(queue, "puts"), rates.of_queue(queue, "gets"), age))
-            if number % _STEP == 0:
-                await anyio.lowlevel.checkpoint()
-        self.series.keep({each["name"] for each in rates.now.figures["queues"]})
-        return oldest
+        flows: dict[str, tuple[float, float]] = {}
+        queues, kept = rates.now.figures["queues"], self.series.names
+        for start in range(0, len(queues), _STEP):
+            some = queues[start : start + _STEP]
+            flows.update(rates.flows(some))
+            for queue in some:
+                name, depth, age = queue["name"], queue["depth"], queue["oldest_age"]
+                if age:
+                    known = self._oldest.get(name, 0.0)
+                    oldest[name] = known if abs(at - age - known) < 1 else at - age
+                if depth or name in flows or name in kept:
+                    puts, gets = flows.get(name, (0.0, 0.0))
+                    series = self.series.wants(name, puts + gets or _THERE * bool(depth))
+                    if series is not None:
+                        series.add((depth, puts, gets, age))
+            await anyio.lowlevel.checkpoint()
+        self.series.keep({each["name"] for each in queues})
+        return oldest, flows
 
     async def _allowed_of(self, caller: ConsoleCaller) -> frozenset[str] | None:
         """The names of the queues that a caller may display; None: all. Raises NOT_AUTHORIZED (2035) without DSP on

@@ -75,6 +75,11 @@ class SeriesByQueue:
     def __len__(self) -> int:
         return len(self._busy) + len(self._opened)
 
+    @property
+    def names(self) -> set[str]:
+        """The queues that are kept."""
+        return {*self._busy, *self._opened}
+
     def of(self, q_name: str) -> QueueSeries | None:
         """Return the series of a queue, if there is one."""
         return self._opened.get(q_name) or self._busy.get(q_name)

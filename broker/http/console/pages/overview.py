@@ -85,15 +85,12 @@ async def _figures(look: StatusLook) -> OverviewFigures:
     filled: list[Mapping[str, Any]] = []
     old: list[str] = []
     system = messages = damaged = 0
-    puts = gets = 0.0
     for number, queue in enumerate(look.queues, 1):
-        own = _system(queue)
+        depth, own = queue["depth"], queue["name"].startswith("SYSTEM.")
         system += own
-        messages += queue["depth"]
+        messages += depth
         damaged += queue["damaged"]
-        puts += look.rates.of_queue(queue, "puts")
-        gets += look.rates.of_queue(queue, "gets")
-        if queue["depth"] and not own:
+        if depth and not own:
             filled.append(queue)
             if look.at - look.oldest.get(queue["name"], look.at) > _OLD_SECONDS:
                 old.append(queue["name"])
@@ -106,8 +103,10 @@ async def _figures(look: StatusLook) -> OverviewFigures:
             given_up = each
         if number % _STEP == 0:
             await anyio.lowlevel.checkpoint()
+    puts, gets = (sum(each) for each in zip(*look.flows.values(), strict=True)) if look.flows else (0.0, 0.0)
     made = OverviewFigures(first, len(filled), system, messages, puts, gets, old, damaged, given_up)
     look.made["overview"] = made
+    await anyio.lowlevel.checkpoint()
     return made
 
 
@@ -132,10 +131,6 @@ def _place(look: StatusLook) -> Any:
     """
     far = look.at + 1
     return lambda queue: (look.oldest.get(queue["name"], far), -queue["depth"], queue["name"])
-
-
-def _system(queue: Mapping[str, Any]) -> bool:
-    return bool(queue["name"].startswith("SYSTEM."))
 
 
 def _folded(visit: Visit, look: StatusLook, figures: OverviewFigures) -> Keyed:

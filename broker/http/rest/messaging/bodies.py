@@ -64,7 +64,10 @@ async def body_of(
     """Return the body of a request, which is text in UTF-8. Raises InvalidValueError for what is none, RestError for
     one that is too long, ClientGoneError.
     """
-    declared = next((int(value) for name, value in headers if name == b"content-length"), None)
+    declared = None
+    for name, value in headers:
+        if name == b"content-length":
+            declared = int(value)
     bound: BodyLimit | None = None
     held = SMALL_BYTES
     if declared is not None and declared > SMALL_BYTES:

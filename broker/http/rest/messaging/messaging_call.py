@@ -25,10 +25,7 @@ T = TypeVar("T")
 
 APPLICATION: Final = "evermq http"
 
-_TEXT: Final = (
-    (b"content-type", b"text/plain; charset=utf-8"),
-    (b"content-language", b"en-US"),
-)
+_TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
 
 
 class MessagingAnswer(Response):
@@ -57,7 +54,7 @@ def no_content() -> MessagingAnswer:
 
 def text_answer(status: int, headers: list[tuple[bytes, bytes]], body: bytes = b"") -> MessagingAnswer:
     """Return an answer whose body is text, with these headers beside those about it."""
-    return MessagingAnswer(status, [*_TEXT, (b"content-length", b"%d" % len(body)), *headers], body)
+    return MessagingAnswer(status, [_TEXT, (b"content-length", b"%d" % len(body)), *headers], body)
 
 
 class MessagingCall(NamedTuple):

@@ -34,6 +34,8 @@ class MessagingPart:
     def __init__(self, clock: Clock, start_soon: Callable[..., object], make_room: Callable[[], RoomForBodies]) -> None:
         self.leases = MessageLeases(clock, start_soon)
         self._make_room = make_room
+        self.enabled = True
+        """False: there is no messaging at all."""
 
     def body_bytes(self, path: str) -> int:
         """Return how long the body of a call of this path may be: that of a put as long as any message."""
@@ -42,13 +44,13 @@ class MessagingPart:
     async def answer(self, call: RestCall) -> MessagingAnswer:
         """Answer a call. Raises RestError, MQError."""
         path = call.path
-        resource = _resource(path)
+        resource = _resource(path) if self.enabled else None
         if resource is None:
             raise not_here(call)
         if call.method not in _METHODS[resource]:
             raise wrong_method(call, _METHODS[resource])
         scope = call.scope
-        version = RestVersion(call.version)
+        version = _VERSIONS[call.version]
         own = MessagingCall(
             call.caller, version, path[1], path[3], call.method, scope["query_string"], scope["headers"], call.receive
         )
@@ -82,6 +84,8 @@ class MessagingPart:
         """Give back the messages that clients hold."""
         await self.leases.end()
 
+
+_VERSIONS: Final = {each.value: each for each in RestVersion}
 
 _METHODS: Final[dict[str, Sequence[str]]] = {
     "message": ("POST", "GET", "DELETE"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.mqi import MQGMO, MQOO, MQRFH2, MessageDescriptor
+from broker.mqi import MQAT, MQGMO, MQOO, MQRFH2, MessageDescriptor
 from broker.testing import settle
 from tests.http.rest.messaging.conftest import TEXT, error_of, refusal
 
@@ -55,6 +55,7 @@ async def test_rest_3_a_text_becomes_an_mqstr_in_utf_8(rest: Rest) -> None:
     md = message.md
     assert (md.format, md.coded_char_set_id, message.data) == ("MQSTR", 1208, b"Hello")
     assert (md.persistence, md.priority, md.expiry, md.user_identifier) == (0, 3, -1, "app")
+    assert (md.put_appl_name.rstrip(), md.put_appl_type) == ("evermq http", MQAT.UNIX)
     assert answer.headers["ibm-mq-md-messageid"] == md.msg_id.hex()
     assert md.msg_id[:16] == b"AMQ QM1         "
 
