@@ -1,7 +1,9 @@
 """Calls of many connections that are one statement in the database, and one transaction (queue-sharing rule 10.2.3).
 
-While some statements are under way others gather; then the first of them leads the next (`StatementLine`). What keeps
-all of them from being made may be the fault of one: then each is made by itself (`Gathering`).
+While a statement is under way others gather; then the first of them leads the next (`StatementLine`). Two may be under
+way, so that the database makes one while the answers of the other are given: the second begins when as many calls wait
+as the first makes. A statement costs as much as some dozen messages, so it is not begun for one of many. What keeps all
+of them from being made may be the fault of one: then each is made by itself (`Gathering`).
 """
 
 from __future__ import annotations
@@ -40,35 +42,52 @@ class StatementLine(Generic[T]):
 
     def __init__(self) -> None:
         self.under_way = 0
+        self._made = 0  # calls that these make
         self._waiting: deque[_Turn[T]] = deque()
 
     @asynccontextmanager
     async def turn(self, call: T, most: int) -> AsyncIterator[Sequence[T]]:
-        """Wait for the turn of a call, which has come where fewer than `most` statements are under way, and for as long
-        as the block makes one. It is given the calls that this one leads, itself first; none if another has led it.
+        """Wait for the turn of a call, which has come where fewer than `most` statements are under way and they make no
+        more calls than wait, and for as long as the block makes one. It is given the calls that this one leads, itself
+        first; none if another has led it.
         """
-        if self.under_way < most:
+        if not self._waiting and self.under_way < most and self._made <= 1:
             self.under_way += 1
+            self._made += 1
         else:
             turn = _Turn(call)
             self._waiting.append(turn)
+            if self.under_way < most and self._enough_wait:
+                self.under_way += 1
+                self._wake()
             await turn.comes.wait()
             if turn.served:
                 yield ()
                 return
         others = [self._waiting.popleft() for _ in range(min(len(self._waiting), AT_ONCE - 1))]
+        self._made += len(others)
         try:
             yield [call, *[other.call for other in others]]
         finally:
             for other in others:
                 other.served = True
                 other.comes.set()
+            self._made -= 1 + len(others)
             self._go_on()
 
+    @property
+    def _enough_wait(self) -> bool:
+        return bool(self._waiting) and self._made <= len(self._waiting)
+
+    def _wake(self) -> None:
+        """Let the first of those that wait lead a statement."""
+        self._waiting.popleft().comes.set()
+        self._made += 1
+
     def _go_on(self) -> None:
-        """Let the first of those that still wait lead the next statement."""
-        if self._waiting:
-            self._waiting.popleft().comes.set()
+        """Begin the next statement in place of one that is over, where enough calls wait."""
+        if self._enough_wait:
+            self._wake()
         else:
             self.under_way -= 1
 

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from broker.sharing.database.sessions import DatabaseSession, Lane
 
 _PERSISTENCE: Final = attrgetter("persistence")
+_OFFSET: Final = attrgetter("offset")
+_QUEUE: Final = attrgetter("queue")
 _SYNCPOINT: Final = MQPMO.SYNCPOINT.value
-_FEW, _LITTLE = 10, 8 * 1024  # puts, and bytes of data, of a batch that is written with others
+_FEW, _LITTLE = 10, 32 * 1024  # calls, and bytes of data, of a batch that is written with others
 
 
 class GatheredPut:
@@ -165,7 +167,8 @@ class PutBatch:
         """Add the messages of a put to those that are written."""
         self._placed += placed
         if len(placed) > 1:
-            self._beyond.update(_beyond(placed))
+            in_parts = any(map(_OFFSET, placed))
+            self._beyond.update(_beyond(placed) if in_parts else dict.fromkeys(map(_QUEUE, placed), 0))
         elif placed:
             self._beyond.pop(placed[0].queue, None)
 
