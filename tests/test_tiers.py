@@ -83,9 +83,10 @@ def test_a_file_that_the_table_does_not_name_is_run_whole(monkeypatch: pytest.Mo
 
 
 def test_of_a_part_one_in_so_many_is_drawn_and_each_at_some_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    items = [Item(f"tests/engine/test_cancellation.py::test_it[{number}]") for number in range(400)]
+    named = "tests/engine/test_cancellation.py"
+    items = [Item(f"{named}::test_it[{number}]") for number in range(100 * PARTS[named])]
     runs = [drawn(items, rotation, monkeypatch) for rotation in ROTATIONS]
-    assert all(60 <= len(run) <= 140 for run in runs)  # one in four
+    assert all(60 <= len(run) <= 140 for run in runs)
     assert set.union(*runs) == {item.nodeid for item in items}
     assert drawn(items, ROTATIONS[0], monkeypatch) == runs[0]
 
