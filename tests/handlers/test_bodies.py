@@ -21,7 +21,6 @@ from broker.mqi import MQOO, MessageDescriptor
 from tests.handlers.apps import Seen, Shop
 from triggers import UnreadableError
 from triggers.bodies.bodies import reader, written
-from triggers.bodies.plain_json import _ENCODER, plain_json
 
 
 class Colour(enum.Enum):
@@ -223,31 +222,6 @@ class Checked:
 async def test_what_a_program_itself_says_of_a_value_is_not_told() -> None:
     assert await unreadable(Fussy, '{"name": "SECRET"}') == "name value_error"
     assert await unreadable(Checked, '{"name": "SECRET"}') == "the body Checked does not take it (ValueError)"
-
-
-def nested() -> list[object]:
-    itself: list[object] = []
-    itself.append({"in": itself})
-    return itself
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        'Grüße "\n\u2028', 1, 1.5, None, True, [], {}, (1, [None]), {"a": 1.0, 2: "b", None: 3, 1.5: 4, True: 5},
-        Size.SMALL, Colour.RED, Line("ä", Decimal("1.10")), {"at": datetime(2026, 1, 2, tzinfo=UTC), "raw": b"abc"},
-        math.nan, [math.inf], {1, 2}, {(1, 2): 3}, nested(), Decimal("NaN"), "\ud800",
-    ],
-)  # fmt: skip
-def test_h8_1_the_kept_encoder_writes_and_refuses_what_pythons_own_does(value: object) -> None:
-    made = []
-    for encode in (plain_json, _ENCODER.encode):
-        for _ in range(2):  # an error leaves nothing behind
-            try:
-                made.append(encode(value))
-            except (TypeError, ValueError) as error:
-                made.append(f"{type(error).__name__}: {error}")
-    assert made == made[:1] * 4
 
 
 async def test_h8_5_text_is_read_by_its_coded_character_set() -> None:

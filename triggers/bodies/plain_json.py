@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]
 from typing import Any, Final
 from uuid import UUID
 
@@ -20,12 +19,7 @@ def plain_json(value: object) -> str:
     """The JSON of a body. Raises TypeError for what JSON and this project have no form for, such as a set; ValueError
     for NaN, for infinity, and for what contains itself.
     """
-    if _pieces is None:
-        return _ENCODER.encode(value)
-    try:
-        return "".join(_pieces(value, 0))
-    except RecursionError:
-        return _ENCODER.encode(value)  # which tells what contains itself
+    return _ENCODER.encode(value)
 
 
 def _plain(value: object) -> object:
@@ -57,9 +51,3 @@ _WRITTEN: Final[tuple[tuple[Any, Callable[[Any], object]], ...]] = (
 )
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
-
-_ARGUMENTS: Final = (None, _ENCODER.default, encode_basestring, None, ":", ",", False, False, False)
-_pieces: Final[Any] = c_make_encoder and c_make_encoder(*_ARGUMENTS)
-"""What `_ENCODER.encode` makes anew for each value, which costs more than most values do; None where it is not in
-C. It does not look for what contains itself.
-"""
