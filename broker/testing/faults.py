@@ -196,7 +196,7 @@ class FaultStore(Store):
         return self.inner.status()
 
     def figures(self) -> StoreFigures | None:
-        """Those of the inner store."""
+        """Return those of the inner store."""
         return self.inner.figures()
 
     def _found(
