@@ -241,42 +241,6 @@ async def test_an_adapter_of_the_programs_own_has_eleven_members(tmp_path: Path)
 # Round trips
 
 
-async def test_aiosqlite_goes_to_its_thread_once_beside_begin_the_programs_own_and_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The savepoint goes with BEGIN, and its release with the marker."""
-    way, turns = Aiosqlite(tmp_path), list[str]()
-    way.look(ORDERS)
-    opened = await way.database().open()
-    await committed(opened, way, 1)
-    execute: Any = aiosqlite.Connection._execute
-
-    async def counted(of: aiosqlite.Connection, function: Any, *arguments: Any) -> Any:
-        turns.append(function.__name__)
-        return await execute(of, function, *arguments)
-
-    monkeypatch.setattr(aiosqlite.Connection, "_execute", counted)
-    await committed(opened, way, 2)
-    monkeypatch.undo()
-    await opened.close()
-    assert len(turns) - 3 == 1, turns
-    assert way.orders() == ["1", "2"]
-
-
-async def test_aiosqlite_commits_and_rolls_back_a_transaction_of_no_statement(tmp_path: Path) -> None:
-    opened = await Aiosqlite(tmp_path).database().open()
-    adapter: Any = opened.adapter
-    for ends in (adapter.commit, adapter.rollback):
-        connection = await adapter.acquire()
-        await adapter.begin(connection)
-        await ends(connection)
-        assert not connection.in_transaction
-        await adapter.execute(connection, "SELECT 1")
-        assert not connection.in_transaction
-        await adapter.release(connection, False)
-    await opened.close()
-
-
 @pytest.mark.postgres
 async def test_asyncpg_has_one_round_trip_beside_the_programs_own(postgres: Postgres) -> None:
     import asyncpg

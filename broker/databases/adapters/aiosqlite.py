@@ -1,8 +1,6 @@
 """aiosqlite: a function that opens a connection, or one. One transaction at a time, since SQLite has one writer.
 
-The transactions take one connection in turn, which is opened again when it was broken. BEGIN goes to the connection's
-thread with the first statements behind it, and all statements of a call go there together: each way there and back is
-two turns of the event loop, while the others wait for the one writer.
+The transactions take one connection in turn, which is opened again when it was broken.
 """
 
 from __future__ import annotations
@@ -15,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import aiosqlite
 
 from broker.databases import failures
-from broker.databases.adapters.sqlite import check_idle, executed
+from broker.databases.adapter import each_statement
+from broker.databases.adapters.sqlite import check_idle
 from broker.databases.errors import DatabaseAwayError
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ class AiosqliteAdapter:
         self._function = given.function
         self._kept: aiosqlite.Connection | None = given.source
         self._ready = False
-        self._new = False
         self._turn = asyncio.Lock()
 
     async def acquire(self) -> aiosqlite.Connection:
@@ -56,23 +54,21 @@ class AiosqliteAdapter:
         return self._kept
 
     async def begin(self, connection: aiosqlite.Connection) -> None:
-        """Begin with the next statement, and wait for the other processes then, in the connection's own thread."""
+        """Begin, and wait for the other processes, in the connection's own thread."""
         check_idle(connection)
-        self._new = True
+        await _run(connection, "BEGIN IMMEDIATE")
 
     async def execute(self, connection: aiosqlite.Connection, sql: str, *values: Value) -> Sequence[Sequence[Any]]:
-        begun, self._new = self._new, False
-        return await _run(connection, f"BEGIN IMMEDIATE; {sql}" if begun else sql, *values)
+        rows: list[Any] = []
+        for statement, own in each_statement(sql, values):
+            rows = await _run(connection, statement, own)
+        return rows
 
     async def commit(self, connection: aiosqlite.Connection) -> None:
-        if self._new:
-            self._new = False
-        else:
-            await _run(connection, "COMMIT")
+        await _run(connection, "COMMIT")
 
     async def rollback(self, connection: aiosqlite.Connection) -> None:
         """Roll back behind all that was sent: of who was cancelled, BEGIN may still be on its way to the thread."""
-        self._new = False
         try:
             await _run(connection, "ROLLBACK")
         except sqlite3.OperationalError:
@@ -80,7 +76,6 @@ class AiosqliteAdapter:
                 raise
 
     async def release(self, connection: aiosqlite.Connection, broken: bool) -> None:
-        self._new = False
         try:
             if broken:
                 await self.close()
@@ -126,8 +121,7 @@ def _is_open(made: Any) -> bool:
         return False
 
 
-async def _run(connection: aiosqlite.Connection, sql: str, *values: Value) -> list[Any]:
-    """Run statements in one turn of the connection's thread; the rows of the last."""
-    inside: Any = connection  # its public calls take one statement each
-    rows: list[Any] = await inside._execute(executed, inside._conn, sql, values)
-    return rows
+async def _run(connection: aiosqlite.Connection, sql: str, values: Sequence[Value] = ()) -> list[Any]:
+    """Run a statement in one turn of the connection's thread; its rows."""
+    rows = await connection.execute_fetchall(sql, values)
+    return [tuple(row) for row in rows]
