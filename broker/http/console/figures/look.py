@@ -59,7 +59,7 @@ class StatusLook(NamedTuple):
 
     @property
     def workers(self) -> Mapping[str, int]:
-        """Return how many workers serve a queue, by its name; made once for this look."""
+        """Return the number of workers of each queue that has any, by its name; made once for this look."""
         found: dict[str, int] | None = self.made.get("workers")
         if found is None:
             found = self.made["workers"] = {}
