@@ -13,7 +13,7 @@ SAME_SECONDS: Final = 300.0
 """An event that comes again within so many seconds is told once, with its number."""
 
 _TEXT_MAX: Final = 300
-_STEP: Final = 500
+_STEP: Final = 100
 
 
 class HappenedEvent(NamedTuple):

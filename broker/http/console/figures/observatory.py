@@ -39,7 +39,7 @@ _PAUSE_MAX: Final = 5.0
 _THERE: Final = 1e-6
 """The traffic of a queue that holds messages, where there is none."""
 
-_STEP: Final = 200
+_STEP: Final = 50
 """So many queues are worked on before others have a turn."""
 
 
@@ -64,6 +64,7 @@ class Observatory:
         self._failing: Mapping[str, str] = {}
         self._error: MQError | None = None
         self._looked = anyio.Event()
+        self._turn = anyio.Lock()
         self._looks: dict[str, StatusLook] = {}  # the last one of each user, "" for administrators
         self._allowed: dict[str, tuple[float, frozenset[str]]] = {}
 
@@ -109,11 +110,15 @@ class Observatory:
         )  # fmt: skip
 
     async def next(self, number: int) -> None:
-        """Return when there has been a look after that of this number, or the console ends."""
+        """Return when there has been a look after that of this number, or the console ends: to all who wait one after
+        the other, so that calls go on between.
+        """
         while self._number <= number and not self.ended:
             self._asked = self._clock.monotonic()
             self._begin()
             await self._looked.wait()
+        async with self._turn:
+            pass
 
     def end(self) -> None:
         """StatusLook no more; whoever waits for a look goes on."""

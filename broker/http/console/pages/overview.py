@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from broker.http.console.visit import Visit
 
 QUEUES_SHOWN: Final = 25
-_STEP: Final = 500
+_STEP: Final = 100
 HANDLERS_SHOWN: Final = 30
 EVENTS_SHOWN: Final = 12
 _OLD_SECONDS: Final = 300.0
