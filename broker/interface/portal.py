@@ -40,9 +40,10 @@ LOOK: Final = 1.0
 def _sniffed() -> ContextVar[Any] | None:
     """The variable in which sniffio is told of an event loop; None where it is not installed."""
     try:
-        from sniffio import current_async_library_cvar as library
+        import sniffio
     except ImportError:
         return None
+    library: ContextVar[Any] = sniffio.current_async_library_cvar
     return library
 
 
