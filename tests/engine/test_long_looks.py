@@ -17,6 +17,7 @@ from broker.core.queues.queue import LocalQueue
 from broker.core.queues.shelf.selection import EXPIRED_AT_ONCE
 from broker.core.queues.shelf.shelf import Shelf
 from broker.core.queues.shelf.views import LOOKS_AT_ONCE
+from broker.engine.admin.figures import QUEUES_AT_ONCE
 from broker.engine.calls.room import Room
 from broker.engine.expiry_scan import EXPIRY_SCAN_INTERVAL
 from broker.engine.jobs.slices import SLICE_STEPS
@@ -253,7 +254,9 @@ async def many(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Loaded]:
         yield long
 
 
-@pytest.mark.parametrize(("look", "steps"), [(status, QUEUES), (explain, MESSAGES / EXPLAINED_AT_ONCE)])
+@pytest.mark.parametrize(
+    ("look", "steps"), [(status, QUEUES / QUEUES_AT_ONCE), (explain, MESSAGES / EXPLAINED_AT_ONCE)]
+)
 async def test_others_put_and_get_while_a_call_looks_at_very_much(
     many: Loaded, look: Callable[[Conversation], Call[Any]], steps: float
 ) -> None:
