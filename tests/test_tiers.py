@@ -97,10 +97,14 @@ def test_the_longest_name_that_fits_holds(monkeypatch: pytest.MonkeyPatch) -> No
         assert drawn([chaos, cases], rotation, monkeypatch) == {cases.nodeid}
 
 
-def test_a_scenario_is_run_embedded_in_memory_and_on_one_other_system(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scenario_is_run_embedded_in_memory_and_at_each_second_commit_on_another_system(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     items = scenario("test_text")
     runs = [drawn(items, rotation, monkeypatch) for rotation in ROTATIONS]
-    assert all(len(run) == 2 and "tests/conformance/test_x.py::test_text[embedded-memory]" in run for run in runs)
+    assert all("tests/conformance/test_x.py::test_text[embedded-memory]" in run for run in runs)
+    assert {len(run) for run in runs} == {1, 2}
+    assert 90 - 15 <= sum(map(len, runs)) <= 90 + 15
     assert set.union(*runs) == {item.nodeid for item in items}
 
 
@@ -119,8 +123,8 @@ def test_what_is_named_is_run_whole_and_a_folder_is_not(monkeypatch: pytest.Monk
     for named in ("tests/conformance/test_x.py", "tests/conformance/test_x.py::test_text"):
         assert len(drawn(items, "commit", monkeypatch, config(named))) == 7
         assert not is_quick(config(named))
-    assert len(drawn(items, "commit", monkeypatch, config("tests/conformance"))) == 2
-    assert len(drawn(items, "commit", monkeypatch, config("tests/core/test_get.py", "tests/conformance"))) == 2
+    assert len(drawn(items, "commit", monkeypatch, config("tests/conformance"))) in (1, 2)
+    assert len(drawn(items, "commit", monkeypatch, config("tests/core/test_get.py", "tests/conformance"))) in (1, 2)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 The quick tier is run at each change, the full one before a release of what was changed. A file that is not named below
 is in both, wholly. So is a file or test that is named on the command line, in whichever tier: who names it wants it.
 
-Of a scenario in `tests/conformance/` the quick tier has the one embedded in memory and one of the other systems, and of
-what `PARTS` names one test in so many. Which these are is told by a hash of the test's name and of the rotation: the
-commit, or EVERMQ_ROTATION. So each test is run at one change or another, and the same ones by all who are at a commit.
+Of a scenario in `tests/conformance/` the quick tier has the one embedded in memory, and at every second commit one of
+the other systems; of what `PARTS` names one test in so many. A hash of the test's name and of the rotation, which is
+the commit or EVERMQ_ROTATION, tells which these are. So each test is run at one change or another, and the same ones
+by all who are at a commit.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ WHOLE: Final = 1
 NONE: Final = 0
 
 PARTS: Final = {
-    "tests/cli/": 2,
+    "tests/cli/": 3,
     "tests/cli/test_bench.py": 3,
     "tests/cli/test_daemon.py": 3,
     "tests/cli/test_demo.py": 6,
@@ -40,7 +41,7 @@ PARTS: Final = {
     "tests/cli/test_monitor.py": 3,
     "tests/cli/test_pipeline_archives.py": NONE,
     "tests/cli/test_streams.py": 3,
-    "tests/client/": 2,
+    "tests/client/": 3,
     "tests/client/test_line_pool.py": 2,
     "tests/conformance/test_browse_marks.py::test_the_interval_is_an_attribute_of_the_queue_manager": 5,
     "tests/conformance/test_claim_commands.py::test_old_claims_are_named_in_the_log_each_hour": 5,
@@ -51,7 +52,7 @@ PARTS: Final = {
     "tests/core/test_cost.py": 2,
     "tests/core/test_groups_model.py::test_on_a_random_walk_groups_are_those_of_the_model": 8,
     "tests/core/test_model.py::test_on_a_long_walk_the_core_does_what_the_model_does": 4,
-    "tests/databases/": 3,
+    "tests/databases/": 4,
     "tests/databases/test_behaviours.py": 6,
     "tests/databases/test_lost.py": 4,
     "tests/databases/test_opening.py": 3,
@@ -61,7 +62,7 @@ PARTS: Final = {
     "tests/durability/": 16,
     "tests/durability/test_ledger.py": WHOLE,
     "tests/durability/test_report.py": WHOLE,
-    "tests/engine/": 2,
+    "tests/engine/": 3,
     "tests/engine/test_batch_cancellation.py": 5,
     "tests/engine/test_cancellation.py": 6,
     "tests/engine/test_external_units.py::test_ten_thousand_units_that_are_decided_leave_nothing": 4,
@@ -76,7 +77,7 @@ PARTS: Final = {
     "tests/examples/test_readme.py::test_the_readme_is_read_in_three_minutes": WHOLE,
     "tests/examples/test_readme.py::test_the_second_command_is_what_must_pass_before_a_change_lands": WHOLE,
     "tests/examples/test_sharing.py": NONE,
-    "tests/handlers/": 2,
+    "tests/handlers/": 3,
     "tests/handlers/test_a_thousand.py": NONE,
     "tests/handlers/test_any_mix.py::test_h13_1_the_sum_holds_for_ten_thousand_outcomes": NONE,
     "tests/handlers/test_app_in_tests.py::test_h11_3_the_same_seed_gives_the_same_thousand_events": NONE,
@@ -96,7 +97,7 @@ PARTS: Final = {
     "tests/handlers/test_worker_processes.py": 5,
     "tests/hostile/": 20,
     "tests/hostile/test_verdict.py": 3,
-    "tests/http/": 3,
+    "tests/http/": 4,
     "tests/http/console/test_browser.py": NONE,
     "tests/http/console/test_browser_pages.py": NONE,
     "tests/http/console/test_dead_letters.py::test_n2_3_hostile_reasons_errors_and_payloads_are_text": 10,
@@ -107,17 +108,17 @@ PARTS: Final = {
     "tests/http/console/test_very_many.py": NONE,
     "tests/http/rest/test_pymqrest.py": NONE,
     "tests/http/rest/test_schemathesis.py": NONE,
-    "tests/security/": 2,
+    "tests/security/": 3,
     "tests/security/network/": 4,
     "tests/security/test_attack.py::test_x8_1_and_x8_2_an_attack_comes_to_nothing_and_others_put_get_and_log_in": NONE,
     "tests/security/test_canaries.py": NONE,
     "tests/security/test_cases.py": WHOLE,
     "tests/security/test_explain.py::test_x9_1_what_is_explained_is_what_happens_and_is_granted_alone": 10,
-    "tests/server/": 2,
+    "tests/server/": 3,
     "tests/server/security/test_certificates.py::test_x3_1_nor_of_a_hundred_lines_at_fifty_changes": NONE,
     "tests/server/security/test_reloads.py::test_x3_1_nothing_is_lost_while_certificates_change_under_load": NONE,
     "tests/server/test_ended_lines.py": 6,
-    "tests/sharing/": 8,
+    "tests/sharing/": 10,
     "tests/sharing/test_cases.py": WHOLE,
     "tests/sharing/test_chaos.py": NONE,
     "tests/sharing/test_conformance.py": WHOLE,
@@ -129,7 +130,7 @@ PARTS: Final = {
     "tests/sharing/test_killed_upgrade.py": NONE,
     "tests/simulation/": 12,
     "tests/spark/": NONE,
-    "tests/storage/": 2,
+    "tests/storage/": 3,
     "tests/storage/test_backup.py": 6,
     "tests/storage/test_creation.py": 4,
     "tests/storage/test_recover.py": 3,
@@ -152,7 +153,7 @@ PARTS: Final = {
     "tests/transactions/test_postgresql_away.py": 8,
     "tests/transactions/test_producers.py": 2,
     "tests/transactions/test_routes.py": 2,
-    "tests/triggers/": 2,
+    "tests/triggers/": 3,
     "tests/triggers/test_trigger_generations.py::test_200_posts_a_second_for_20_seconds_start_as_many_handlers": 4,
     "tests/triggers/test_triggering_end_to_end.py::test_200_puts_a_second_for_20_seconds_are_each_handled_once": 8,
     "tests/triggers/test_triggering_in_real_time.py": NONE,
@@ -222,8 +223,8 @@ def _is_drawn(item: pytest.Item, rotation: str) -> bool:
 
 
 def _other_systems(items: Iterable[pytest.Item], rotation: str) -> list[pytest.Item]:
-    """Of each scenario the runs on other systems than the first, but for one of them. Of a table each row is run once:
-    on the first system, or where it is not run there, on one of the others.
+    """Return of each scenario the runs on other systems than the first, but for one of them at every second commit. Of
+    a table each row is run once: on the first system, or where it is not run there, on one of the others.
     """
     texts: dict[str, dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     for item in items:
@@ -234,8 +235,10 @@ def _other_systems(items: Iterable[pytest.Item], rotation: str) -> list[pytest.I
     for text, rows in texts.items():
         for row, runs in rows.items():
             others = [item for item in runs if system_of(item) != _ALWAYS]
-            once = len(rows) >= ROWS_IN_HALF and len(others) < len(runs)
-            chosen = None if once or not others else others[_hash(f"{text}{row}", rotation) % len(others)]
+            there = len(others) < len(runs)  # on the first system
+            once = len(rows) >= ROWS_IN_HALF and there
+            drawn = others * (not once) + [None] * (len(others) if there else 0)
+            chosen = drawn[_hash(f"{text}{row}", rotation) % len(drawn)] if drawn else None
             left += [item for item in others if item is not chosen]
     return left
 
