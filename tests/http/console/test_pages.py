@@ -163,7 +163,7 @@ async def test_n1_7_who_holds_a_message_is_told_with_the_queue(
 ) -> None:
     put = await connection.put1("Q", "x", options=MQPMO.SYNCPOINT)
     text = words(await browser.get("/console/queues/Q/messages"))
-    assert "No browse sees what somebody holds: 1. Which, by whom, since when" in text
+    assert "Held by somebody, so that no browse sees them: 1. Which, by whom, since when" in text
     assert f"…{put.md.msg_id.hex()[-12:]} uncommitted put now orders" in text
     assert "uncommitted put" in words(await browser.get("/console/queues/Q"))
     page = await browser.get(f"/console/queues/Q/messages/{put.md.msg_id.hex()}")

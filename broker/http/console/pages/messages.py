@@ -149,7 +149,7 @@ async def _held(visit: Visit, name: str) -> tuple[Node, Node]:
 
 
 def _note(number: str, way: Element) -> Element:
-    return h.p(".notice.warn")["No browse sees what somebody holds: ", number, ". ", way]
+    return h.p(".notice.warn")["Held by somebody, so that no browse sees them: ", number, ". ", way]
 
 
 def _row(visit: Visit, name: str, each: ListedMessage) -> Element:
