@@ -59,6 +59,8 @@ async def test_a_transaction_that_stays_open_is_told_with_whose_it_is_until_it_e
     assert len(caplog.records) == 2  # it has doubled
     await forgotten.execute("ROLLBACK")
     await forgotten.close()
+    while await group.rows(f"SELECT 1 FROM pg_stat_activity WHERE pid = {forgotten.get_server_pid()}"):
+        pass  # it drops its temporary tables behind the end of its line
     await watch.look()
     await watch.look()
     (gone,) = caplog.records[2:]
