@@ -66,7 +66,7 @@ def _read(fields: tuple[Any, ...] | None) -> MessageDescriptor | None:
 
 @lru_cache(maxsize=16)
 def _known(fields: tuple[Any, ...], _types: tuple[type, ...]) -> MessageDescriptor:
-    """What is equal is not the same yet: 1.0 is refused where 1 is not."""
+    """Equal fields of other types are others: 1.0 is refused where 1 is not."""
     return MessageDescriptor.from_tuple(fields)
 
 

@@ -135,7 +135,7 @@ def grant_run(manager: Manager, handle: Handle, request: Request, entries: Seque
         handle.position = handle.position._replace(saved_context=context.of(run[-1]))
     manager.events.got(queue, len(run), now)
     form = properties.form_of(handle, request.properties)
-    grants = [Grant([entry], 0, True, None, None, form if entry.properties else 0) for entry in run]  # noqa: FBT003
+    grants = [Grant([entry], destructive=True, form=form if entry.properties else 0) for entry in run]
     if not in_unit:
         grants[0].unit = unit
     return grants

@@ -125,19 +125,13 @@ class SharedQueue(LocalQueue):
     # Steps
 
     def place(self, entry: Entry, unit: Unit) -> None:
-        self.structure.check(self.name)
-        if entry.given_msg_id is None:
-            entry.given_msg_id = entry.msg_id  # other queue managers make other identifiers of its number
-        entry.state = PUT_PENDING
-        entry.unit = unit
-        self.depth += 1
-        _part(unit).placed.append(entry)
+        self.place_all((entry,), unit, entry.length)
 
     def place_all(self, entries: Sequence[Entry], unit: Unit, size: int) -> None:
         self.structure.check(self.name)
         for entry in entries:
             if entry.given_msg_id is None:
-                entry.given_msg_id = entry.msg_id
+                entry.given_msg_id = entry.msg_id  # other queue managers make other identifiers of its number
             entry.state = PUT_PENDING
             entry.unit = unit
         self.depth += len(entries)
@@ -151,8 +145,7 @@ class SharedQueue(LocalQueue):
 
     def arrive(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
-            entry.state = GONE
-            entry.unit = None
+            self._leave(entry)
 
     def withdraw(self, entry: Entry) -> None:
         self.depth -= 1
