@@ -4,6 +4,7 @@ them connections.
     async with caller.connection() as connection:  # of a caller that `Entrance.admit` has returned
         ...                                         # what it opens it closes; it is nobody else's meanwhile
 
+headers      the headers of a request by their names
 credentials  what a request brings to prove who asks
 cross_origin the pages of other origins that may ask (CORS)
 hosts        the Host, the origin and the proxies that a request may come by

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from starlette.requests import cookie_parser
 
+from broker.http.entrance.headers import header_values
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -64,15 +66,12 @@ def credentials_of(request: Mapping[str, Any]) -> CallerCredentials:
     """
     state = request["state"]
     address, certificate = state["address"], state.get("certificate")
-    header = None
-    for name, value in request["headers"]:
-        if name == b"authorization":
-            if header is not None:
-                raise NotAdmittedError
-            header = value
-    if header is None:
+    headers = header_values(request, b"authorization")
+    if not headers:
         return CallerCredentials(address, "", None, None, certificate)
-    scheme, _, secret = header.partition(b" ")
+    if len(headers) > 1:
+        raise NotAdmittedError
+    scheme, _, secret = headers[0].partition(b" ")
     match scheme.lower(), secret.strip():
         case b"basic", given if given:
             user, password = _basic(given)
@@ -85,11 +84,9 @@ def credentials_of(request: Mapping[str, Any]) -> CallerCredentials:
 
 def cookie_of(request: Mapping[str, Any], name: str) -> str:
     """Return the value of a cookie of a request, empty where it brings none of this name."""
-    for header, value in request["headers"]:
-        if header == b"cookie":
-            found: str = cookie_parser(value.decode("latin-1")).get(name, "")
-            return found
-    return ""
+    headers = header_values(request, b"cookie")
+    found: str = cookie_parser(headers[0].decode("latin-1")).get(name, "") if headers else ""
+    return found
 
 
 def _basic(value: bytes) -> tuple[str, bytes]:

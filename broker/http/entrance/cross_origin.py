@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
+from broker.http.entrance.headers import header_values
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
@@ -83,5 +85,5 @@ def asking_page(scope: Scope, allowed: Collection[str]) -> AskingPage | None:
 
 def _header(scope: Mapping[str, Any], name: bytes) -> str | None:
     """The value of a header that is there once."""
-    found = [value for each, value in scope["headers"] if each == name]
+    found = header_values(scope, name)
     return found[0].decode("latin-1") if len(found) == 1 else None

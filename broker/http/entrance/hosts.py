@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from starlette.responses import PlainTextResponse
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from broker.http.entrance.headers import header_values
 
+if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import Scope
 
@@ -101,8 +101,7 @@ class RequestOrigins(NamedTuple):
 
 def _joined(scope: Scope, name: bytes) -> str:
     """Return a header of a request, all of it where it is there more than once."""
-    headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
-    return ",".join(value.decode("latin-1") for each, value in headers if each == name)
+    return ",".join(value.decode("latin-1") for value in header_values(scope, name))
 
 
 @lru_cache(256)

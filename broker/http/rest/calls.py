@@ -9,6 +9,7 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.requests import Request
 
+from broker.http.entrance.headers import header_values
 from broker.http.rest.errors import NO_CSRF_HEADER, NOT_HERE, NOT_VALID, refused
 
 if TYPE_CHECKING:
@@ -96,12 +97,7 @@ def names_of(raw_path: bytes) -> tuple[str, ...]:
 
 def require_csrf_header(call: RestCall) -> None:
     """Raise RestError (403) for a call that changes something without the header that no form of a page can send."""
-    if call.method not in CHANGING or not call.csrf_validation:
-        return
-    for name, _ in call.scope["headers"]:
-        if name == _CSRF_HEADER:
-            break
-    else:
+    if call.method in CHANGING and call.csrf_validation and not header_values(call.scope, _CSRF_HEADER):
         raise refused(403, NO_CSRF_HEADER, f"The header {CSRF_HEADER} is missing.")
 
 

@@ -25,7 +25,7 @@ ASKS: Final = "Access-Control-Request-Method: POST"
 
 
 def leave(answer: Answer) -> dict[str, str]:
-    """What an answer says to pages of other origins."""
+    """Return the headers of an answer that are for pages of other origins."""
     return {name: value for name, value in answer.headers.items() if name.startswith("access-control-")}
 
 

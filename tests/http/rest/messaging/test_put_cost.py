@@ -1,4 +1,4 @@
-"""What a put by REST costs the daemon that has the queue manager in it: function calls, which no machine changes."""
+"""A put by REST costs the daemon that has the queue manager in it so many function calls, which no machine changes."""
 
 from __future__ import annotations
 
