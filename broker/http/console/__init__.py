@@ -9,6 +9,7 @@ layout     the document around a page
 troubles   what of the queue manager is not ready, above the content of each page
 elements   elements that pages share
 rows       the rows of queues and handlers
+paging     lists some rows at a time
 forms      buttons, each with the line that it sends
 stream     the live parts of a page as server-sent events
 entry      the login page, the page of a queue manager without users

@@ -15,7 +15,7 @@ from broker.http.console.elements import PageColumn, badge, cells, identifier, s
 from broker.mqi import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from htpy import Element, Node
 
@@ -60,12 +60,12 @@ class HeldRows(NamedTuple):
     messages: int
 
 
-def held_rows(explanation: Explanation, causes: Collection[str] = HOLDERS) -> HeldRows:
-    """Return the messages that an explanation tells to be held for one of these causes."""
-    found = [each for each in explanation.findings if each.code in causes]
-    named = [row for each in found for row in _named(explanation.q_name, each)]
+def held_rows(explanations: Iterable[Explanation], causes: Collection[str] = HOLDERS) -> HeldRows:
+    """Return the messages that explanations tell to be held for one of these causes."""
+    found = [(told.q_name, each) for told in explanations for each in told.findings if each.code in causes]
+    named = [row for q_name, each in found for row in _named(q_name, each)]
     named.sort(key=lambda row: (not row.since, row.since))
-    return HeldRows(named, sum(each.figures.get("messages", 0) for each in found))
+    return HeldRows(named, sum(each.figures.get("messages", 0) for _, each in found))
 
 
 def _named(q_name: str, finding: Finding) -> Iterator[HeldRow]:

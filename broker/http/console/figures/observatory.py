@@ -114,7 +114,10 @@ class Observatory:
         """Return the checks of health that fail now, by their names, each with its reason; of a queue manager in
         another process, those that the last look has told of.
         """
-        known = {} if self._rates is None else told_by(self._rates.now.figures)
+        return self._failing_now(None if self._rates is None else self._rates.now.figures)
+
+    def _failing_now(self, figures: Mapping[str, Any] | None) -> dict[str, str]:
+        known = {} if figures is None else told_by(figures)
         return {**known, **self._served.failing_checks(ready=True)}
 
     async def next(self, number: int) -> None:
@@ -179,7 +182,7 @@ class Observatory:
         await anyio.lowlevel.checkpoint()
         rates = Rates(before, observation)
         oldest, flows = await self._count(rates, at)
-        self._failing = {**told_by(observation.figures), **self._served.failing_checks(ready=True)}
+        self._failing = self._failing_now(observation.figures)
         await anyio.lowlevel.checkpoint()
         self.lately.checks(at, self._failing)
         for _ in self.lately.compare(at, None if before is None else before.figures, observation.figures):

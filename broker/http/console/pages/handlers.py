@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from starlette.datastructures import FormData
 
     from broker import Connection
-    from broker.http.console.browsing.held import HeldRow
     from broker.http.console.figures.look import StatusLook
     from broker.http.console.page import Parts
     from broker.http.console.visit import Visit
+    from broker.mqi import Explanation
     from triggers.schedule.schedules import ListedSchedule
 
 HANDLERS_SHOWN: Final = 100
@@ -203,13 +203,13 @@ def _error(visit: Visit, handler: Mapping[str, Any]) -> Keyed:
 
 async def _running(connection: Connection, look: StatusLook) -> HeldRows:
     """Return the messages that handlers have in hand, as far as they are named."""
-    named: list[HeldRow] = []
+    explanations: list[Explanation] = []
     busy = [each for each in look.handlers if each["running"]]
     for q_name in list(dict.fromkeys(each["queue"] for each in busy))[:RUNNING_EXPLAINED]:
         queue = look.queue(q_name)
         if queue is not None and queue["depth"] <= EXPLAINED_MAX:
-            named += held_rows(await connection.explain(q_name), (Cause.UNCOMMITTED_GET,)).named
-    named.sort(key=lambda each: (not each.since, each.since))
+            explanations.append(await connection.explain(q_name))
+    named = held_rows(explanations, (Cause.UNCOMMITTED_GET,)).named
     return HeldRows(named, max(len(named), sum(each["running"] for each in busy)))
 
 

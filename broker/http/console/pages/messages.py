@@ -140,7 +140,7 @@ async def _held(visit: Visit, name: str) -> tuple[Node, Node]:
         url = visit.url("queues", name, "messages", held=1) + "#held"
         return (_note(", ".join(held), h.a(href=url)["Which, by whom, since when"]) if held else None), None
     async with visit.connection() as connection:
-        found = held_rows(await connection.explain(name))
+        found = held_rows([await connection.explain(name)])
     if not found.messages:
         return None, None
     why = h.p[h.a(href=visit.url("queues", name, explain=1) + "#why")["Why messages wait"]]

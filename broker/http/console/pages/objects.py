@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import htpy as h
@@ -10,6 +11,7 @@ from broker.http.console.elements import PageColumn, cells, empty, shown, table
 from broker.http.console.forms import text_input
 from broker.http.console.objects.attributes import KINDS, WITHOUT_PAGE, text
 from broker.http.console.page import ConsolePage, Content
+from broker.http.console.paging import paged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,8 +49,8 @@ async def _content(visit: Visit) -> Content:
     async with visit.connection() as connection:
         [reply] = await connection.mqsc(_display(kind, asked, named=True))
         rows = sorted(reply.attributes, key=lambda each: name_of(each).startswith("SYSTEM."))
-        start = _start(visit, rows)
-        page = await _with_attributes(connection, kind, rows[start : start + PAGE_ROWS])
+        found = paged(visit, rows, name_of, PAGE_ROWS)
+        page = await _with_attributes(connection, kind, found.page)
     refused = None if reply.ok or "not found" in reply.text else h.p(".notice.warn")[shown(reply.text.strip(), 600)]
     body = [
         _tabs(visit, kind),
@@ -66,7 +68,7 @@ async def _content(visit: Visit) -> Content:
             h.h2[_WORDS[kind]],
             h.p[h.code(".line")[line]],
             _table(visit, kind, page) if page else empty("There is none that you may display."),
-            _pager(visit, kind, rows, start),
+            found.pager(partial(visit.url, "objects", kind=kind, q=visit.query("q"))),
         ],
     ]
     return Content("Objects", body)
@@ -141,26 +143,6 @@ def value_of(value: Any) -> Node:
         return "yes" if value else "no"
     words = str(value)
     return shown(words) if words.strip() else h.span(".none")["–"]
-
-
-def _start(visit: Visit, rows: Sequence[Mapping[str, Any]]) -> int:
-    behind = visit.query("after")
-    if not behind:
-        return 0
-    return next((number for number, each in enumerate(rows, 1) if name_of(each) == behind), 0)
-
-
-def _pager(visit: Visit, kind: str, rows: Sequence[Mapping[str, Any]], start: int) -> Node:
-    end = min(start + PAGE_ROWS, len(rows))
-    if not start and end == len(rows):
-        return None
-    query = {"kind": kind, "q": visit.query("q")}
-    last = name_of(rows[end - 1])
-    return h.nav(".pager", aria_label="More")[
-        h.span[f"{start + 1:,} to {end:,} of {len(rows):,}"],
-        h.a(href=visit.url("objects", **query))["From the first"] if start else None,
-        h.a(href=visit.url("objects", **query, after=last))["Next"] if end < len(rows) else None,
-    ]
 
 
 OBJECTS = ConsolePage(path="/objects", name="Objects", content=_content)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -10,6 +12,7 @@ import htpy as h
 from broker.http.console.elements import empty, in_turns, live, shown, table
 from broker.http.console.forms import text_input
 from broker.http.console.page import ConsolePage, Content
+from broker.http.console.paging import PagedRows, paged
 from broker.http.console.rows import QUEUE_COLUMNS, queue_row
 from broker.presentation.rates import named_like
 
@@ -33,8 +36,7 @@ KINDS: Final = {
 async def _content(visit: Visit) -> Content:
     look = await visit.look()
     found = await _found(visit, look)
-    start = _start(visit, found)
-    parts = await _rows(visit, look, found[start : start + PAGE_ROWS])
+    parts = await _rows(visit, look, found)
     asked, kind = visit.query("q"), visit.query("show")
     body = [
         h.form(".filter", method="get", action=visit.url("queues"))[
@@ -49,9 +51,9 @@ async def _content(visit: Visit) -> Content:
         ],
         h.section[
             table("Queues", QUEUE_COLUMNS, live("queues", parts, h.tbody))
-            if found
+            if found.rows
             else empty("No queue that you may display is like this: ", shown(asked or KINDS.get(kind, "")), "."),
-            _pager(visit, found, start),
+            found.pager(partial(visit.url, "queues", q=asked, show=kind)),
         ],
     ]
     return Content("Queues", body)
@@ -59,16 +61,18 @@ async def _content(visit: Visit) -> Content:
 
 async def _parts(visit: Visit) -> Parts:
     look = await visit.look()
-    found = await _found(visit, look)
-    start = _start(visit, found)
-    return await _rows(visit, look, found[start : start + PAGE_ROWS])
+    return await _rows(visit, look, await _found(visit, look))
 
 
-async def _rows(visit: Visit, look: StatusLook, queues: Sequence[Mapping[str, Any]]) -> Parts:
-    return {"queues": await in_turns(queues, lambda each: queue_row(visit, look, each))}
+async def _rows(visit: Visit, look: StatusLook, found: PagedRows) -> Parts:
+    return {"queues": await in_turns(found.page, lambda each: queue_row(visit, look, each))}
 
 
-async def _found(visit: Visit, look: StatusLook) -> Sequence[Mapping[str, Any]]:
+async def _found(visit: Visit, look: StatusLook) -> PagedRows:
+    return paged(visit, await _asked_for(visit, look), itemgetter("name"), PAGE_ROWS)
+
+
+async def _asked_for(visit: Visit, look: StatusLook) -> Sequence[Mapping[str, Any]]:
     """The queues that are asked for, by name. Without a word about which, those of the system come last. They are
     looked for once in a look, in steps.
     """
@@ -96,27 +100,6 @@ def _is_of_kind(queue: Mapping[str, Any], kind: str, *, system: bool) -> bool:
     if kind in ("messages", "empty"):
         return not system and bool(queue["depth"]) == (kind == "messages")
     return True
-
-
-def _start(visit: Visit, found: Sequence[Mapping[str, Any]]) -> int:
-    """Return the place of the first row: behind the name that the page before ended with."""
-    behind = visit.query("after")
-    if not behind:
-        return 0
-    return next((number for number, each in enumerate(found, 1) if each["name"] == behind), 0)
-
-
-def _pager(visit: Visit, found: Sequence[Mapping[str, Any]], start: int) -> h.Element | None:
-    """The way to the next hundred, by the last name of this one: what is defined meanwhile moves nothing."""
-    end = min(start + PAGE_ROWS, len(found))
-    if not start and end == len(found):
-        return None
-    query = {"q": visit.query("q"), "show": visit.query("show")}
-    return h.nav(".pager", aria_label="More")[
-        h.span[f"{start + 1:,} to {end:,} of {len(found):,}"],
-        h.a(href=visit.url("queues", **query))["From the first"] if start else None,
-        h.a(href=visit.url("queues", **query, after=found[end - 1]["name"]))["Next"] if end < len(found) else None,
-    ]
 
 
 QUEUES = ConsolePage(path="/queues", name="Queues", content=_content, parts=_parts)

@@ -25,6 +25,7 @@ from broker.http.console.elements import (
 from broker.http.console.forms import Action, action_form
 from broker.http.console.page import ConsolePage, Content, Keyed, Notice
 from broker.http.console.pages.queue import quoted
+from broker.http.console.paging import paged
 from broker.presentation.ages import coarse_age
 
 if TYPE_CHECKING:
@@ -183,30 +184,18 @@ async def _prepared(visit: Visit, threads: Sequence[Mapping[str, Any]]) -> Node:
     if not threads:
         return empty("No unit waits for a decision.")
     missing = await visit.missing_on_manager("ctrl")
-    behind = visit.query("after")
-    start = next((number for number, each in enumerate(threads, 1) if each["THREAD"] == behind), 0) if behind else 0
-    some = threads[start : start + ROWS_SHOWN]
-    rows = await in_turns(some, lambda each: h.tr({"data-key": str(each["THREAD"])})[cells(_PREPARED, _thread(each))])
-    actions = [action for each in some for action in _decisions(each, missing)]
+    found = paged(visit, threads, lambda each: str(each["THREAD"]), ROWS_SHOWN)
+    rows = await in_turns(
+        found.page, lambda each: h.tr({"data-key": str(each["THREAD"])})[cells(_PREPARED, _thread(each))]
+    )
+    actions = [action for each in found.page for action in _decisions(each, missing)]
     forms = await in_turns(actions, partial(action_form, visit))
     return [
         table("Prepared units and units in doubt", _PREPARED, h.tbody[rows]),
-        _pager(visit, threads, start),
+        found.pager(partial(visit.url, "units")),
         h.details[
             h.summary["Decide for the program that has prepared it, when it is gone for good"], h.div(".actions")[forms]
         ],
-    ]
-
-
-def _pager(visit: Visit, threads: Sequence[Mapping[str, Any]], start: int) -> Node:
-    """The way to the next hundred, by the last of this one."""
-    end = min(start + ROWS_SHOWN, len(threads))
-    if not start and end == len(threads):
-        return None
-    return h.nav(".pager", aria_label="More")[
-        h.span[f"{start + 1:,} to {end:,} of {len(threads):,}"],
-        h.a(href=visit.url("units"))["From the first"] if start else None,
-        h.a(href=visit.url("units", after=threads[end - 1]["THREAD"]))["Next"] if end < len(threads) else None,
     ]
 
 
