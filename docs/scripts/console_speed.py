@@ -15,20 +15,19 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 from base64 import b64encode
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 import broker
-from broker.engine.security.passwords import hash_of
 from broker.mqi import MQOO, MQPER
-from rest_speed import PASSWORD, RestLine, addresses, processor_seconds
+from rest_speed import PASSWORD, RestLine, processor_seconds, served_daemon
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Coroutine
 
 PAGES: Final = ("/", "/queues", "/queues/APP.Q.0000", "/handlers", "/units")
 """The pages that are open, in turns."""
@@ -37,26 +36,9 @@ MILLISECONDS_A_SECOND: Final = 50.0
 TIMES_ALONE: Final = 1.3
 REST_PUTS_A_SECOND: Final = 50
 
-_CONFIGURATION: Final = """
-[queue_manager]
-name = "QM1"
-data = "{0}/data"
-startup = ["{0}/startup.mqsc"]
-
-[listener]
-port = 0
-
-[http]
-listen = "127.0.0.1:0"
-"""
-
 _STARTUP: Final = """
-DEFINE USER('root') GROUPS('mqm') PASSWORD('{0}')
-DEFINE USER('app') PASSWORD('{0}')
-DEFINE QLOCAL(Q) MAXDEPTH(999999999)
 DEFINE QLOCAL(P) MAXDEPTH(999999999)
-SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('app') AUTHADD(CONNECT,INQ)
-SET AUTHREC PROFILE('**') OBJTYPE(QUEUE) PRINCIPAL('app') AUTHADD(PUT,GET,BROWSE,INQ)
+SET AUTHREC PROFILE(P) OBJTYPE(QUEUE) PRINCIPAL('app') AUTHADD(PUT,GET,BROWSE,INQ)
 """
 
 
@@ -172,9 +154,7 @@ def _environment() -> dict[str, str]:
 async def latencies(daemon: LoadedDaemon, pages: int, number: int, rounds: int) -> tuple[float, float]:
     """The p99 of a client alone, and beside pages, puts and loads, in ms: medians of the rounds."""
     alone, loaded = [], []
-    measure: Callable[[], Coroutine[object, object, float]] = lambda: asyncio.to_thread(  # noqa: E731
-        client, daemon.protocol, number
-    )
+    measure = partial(asyncio.to_thread, client, daemon.protocol, number)
     for _ in range(rounds):
         alone.append(await measure())
         watching = (daemon.watch(PAGES[each % len(PAGES)]) for each in range(pages))
@@ -205,19 +185,9 @@ def main() -> None:
     if arguments.client:
         print(p99(asyncio.run(LoadedDaemon(0, arguments.client, ":0").turns(arguments.turns))))
         return
-    with tempfile.TemporaryDirectory() as folder:
-        queues = "".join(f"DEFINE QLOCAL(APP.Q.{number:04})\n" for number in range(arguments.queues))
-        Path(folder, "startup.mqsc").write_text(_STARTUP.format(hash_of(PASSWORD)) + queues)
-        configuration = Path(folder, "broker.toml")
-        configuration.write_text(_CONFIGURATION.format(folder))
-        command = [sys.executable, "-m", "broker", "run", "--config", str(configuration)]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as daemon:
-            assert daemon.stderr is not None
-            ready = next(line for line in daemon.stderr if "event=ready" in line)
-            try:
-                asyncio.run(measured(LoadedDaemon(daemon.pid, *addresses(ready)), arguments))
-            finally:
-                daemon.terminate()
+    queues = "".join(f"DEFINE QLOCAL(APP.Q.{number:04})\n" for number in range(arguments.queues))
+    with served_daemon(_STARTUP + queues) as (pid, protocol, http):
+        asyncio.run(measured(LoadedDaemon(pid, protocol, http), arguments))
 
 
 if __name__ == "__main__":

@@ -15,12 +15,16 @@ import subprocess
 import sys
 import tempfile
 from base64 import b64encode
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import broker
 from broker.engine.security.passwords import hash_of
 from broker.mqi import MQOO, MQPER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 BODY: Final = b"x" * 256
 CONNECTIONS: Final = 8
@@ -100,29 +104,35 @@ async def by_protocol(address: str, messages: int) -> None:
 
 def measured(messages: int, rounds: int) -> tuple[float, float]:
     """Microseconds of the daemon for a put by REST and one by the protocol: medians of the rounds."""
+    found: dict[str, list[float]] = {"rest": [], "protocol": []}
+    with served_daemon() as (pid, protocol, rest):
+        for number in range(rounds + 1):
+            for way, put, address in (("rest", by_rest, rest), ("protocol", by_protocol, protocol)):
+                before = processor_seconds(pid)
+                asyncio.run(put(address, messages))
+                if number:  # the first warms up
+                    found[way].append((processor_seconds(pid) - before) / messages * 1e6)
+    return statistics.median(found["rest"]), statistics.median(found["protocol"])
+
+
+@contextmanager
+def served_daemon(startup: str = "") -> Iterator[tuple[int, str, str]]:
+    """Run a daemon that does these commands at its start, besides those here: its process, and its addresses of the
+    protocol and of HTTP.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "startup.mqsc").write_text(_STARTUP.format(hash_of(PASSWORD)))
+        Path(folder, "startup.mqsc").write_text(_STARTUP.format(hash_of(PASSWORD)) + startup)
         configuration = Path(folder, "broker.toml")
         configuration.write_text(_CONFIGURATION.format(folder))
         command = [sys.executable, "-m", "broker", "run", "--config", str(configuration)]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as daemon:
             assert daemon.stderr is not None
-            protocol, rest = addresses(next(line for line in daemon.stderr if "event=ready" in line))
-            found: dict[str, list[float]] = {"rest": [], "protocol": []}
-            for number in range(rounds + 1):
-                for way, put, address in (("rest", by_rest, rest), ("protocol", by_protocol, protocol)):
-                    before = processor_seconds(daemon.pid)
-                    asyncio.run(put(address, messages))
-                    if number:  # the first warms up
-                        found[way].append((processor_seconds(daemon.pid) - before) / messages * 1e6)
-            daemon.terminate()
-    return statistics.median(found["rest"]), statistics.median(found["protocol"])
-
-
-def addresses(ready: str) -> tuple[str, str]:
-    """The addresses of the protocol and of HTTP in the line with which a daemon says that it is ready."""
-    protocol, http = ready.rpartition(" addresses=")[2].strip().split(",")
-    return protocol, http.removeprefix("http://")
+            ready = next(line for line in daemon.stderr if "event=ready" in line)
+            protocol, http = ready.rpartition(" addresses=")[2].strip().split(",")
+            try:
+                yield daemon.pid, protocol, http.removeprefix("http://")
+            finally:
+                daemon.terminate()
 
 
 def main() -> None:
