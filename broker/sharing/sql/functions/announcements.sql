@@ -10,9 +10,12 @@ LANGUAGE sql AS $$
 $$;
 
 -- Tell all members in how many seconds the first of these messages is to be available (`release_messages`).
-CREATE OR REPLACE FUNCTION announce_delayed(first double precision) RETURNS void LANGUAGE sql AS $$
-    SELECT pg_notify(current_schema(), format('!delayed %s', greatest(0, first - now_seconds()))) WHERE first IS NOT NULL
-$$;
+CREATE OR REPLACE FUNCTION announce_delayed(first double precision) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF first IS NOT NULL THEN
+        PERFORM pg_notify(current_schema(), format('!delayed %s', greatest(0, first - now_seconds())));
+    END IF;
+END $$;
 
 -- `change`: the version that is there now, -version of what is gone, 0 where it may be more than one.
 CREATE OR REPLACE FUNCTION announce_objects(change bigint) RETURNS void LANGUAGE sql AS $$

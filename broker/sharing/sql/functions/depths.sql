@@ -1,13 +1,15 @@
 -- How many messages a queue has: each lane of each member counts in a row of its own, so that nobody waits for another.
+-- (What looks into a table is written in PL/pgSQL: a session plans it once. One in SQL would be planned at each call.)
 
 -- The lane that a session is of; 0 for who has none.
 CREATE OR REPLACE FUNCTION my_lane() RETURNS integer LANGUAGE sql STABLE AS $$
     SELECT coalesce(nullif(current_setting('evermq.lane', true), ''), '0')::integer
 $$;
 
-CREATE OR REPLACE FUNCTION depth_of(q_name text) RETURNS bigint LANGUAGE sql STABLE AS $$
-    SELECT coalesce(sum(n), 0)::bigint FROM share WHERE queue = q_name
-$$;
+CREATE OR REPLACE FUNCTION depth_of(q_name text) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT coalesce(sum(n), 0)::bigint FROM share WHERE queue = q_name);
+END $$;
 
 -- So many more messages are on a queue, or fewer. With a number it is that of the transaction on its lane; numbers rise, and
 -- one that has been given up by `settle_turn` is too late, however long it was on its way.
@@ -47,10 +49,11 @@ BEGIN
 END $$;
 
 -- Whether this lane is allowed so many more messages on a queue.
-CREATE OR REPLACE FUNCTION allowed(q_name text, more bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
-    SELECT EXISTS (SELECT FROM share WHERE queue = q_name AND member = current_setting('evermq.member')
-                   AND lane = my_lane() AND n + more <= allowance)
-$$;
+CREATE OR REPLACE FUNCTION allowed(q_name text, more bigint) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM share WHERE queue = q_name AND member = current_setting('evermq.member')
+                   AND lane = my_lane() AND n + more <= allowance);
+END $$;
 
 -- Room for so many more messages on a queue that may hold `most`, and so many `beyond`, before anything is put.
 CREATE OR REPLACE FUNCTION reserve(q_name text, more bigint, most bigint, beyond bigint) RETURNS void LANGUAGE plpgsql AS $$

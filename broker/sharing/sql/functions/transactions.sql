@@ -1,8 +1,9 @@
 -- The time, in seconds since 1970: the database's clock, and in tests what a session adds to it.
-CREATE OR REPLACE FUNCTION now_seconds() RETURNS double precision LANGUAGE sql STABLE AS $$
-    SELECT extract(epoch FROM clock_timestamp())::double precision
-         + coalesce(nullif(current_setting('evermq.offset', true), ''), '0')::double precision
-$$;
+CREATE OR REPLACE FUNCTION now_seconds() RETURNS double precision LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN extract(epoch FROM clock_timestamp())::double precision
+         + coalesce(nullif(current_setting('evermq.offset', true), ''), '0')::double precision;
+END $$;
 
 -- The first thing that every writing transaction does: this life of this member may still write.
 CREATE OR REPLACE FUNCTION fence(me text, my_epoch bigint) RETURNS void LANGUAGE plpgsql AS $$
