@@ -41,7 +41,7 @@ LEAKS: Final = {
     "keys in units of work": "SELECT queue, key, unit FROM put_key WHERE unit IS NOT NULL",
     "locks": (
         "SELECT locktype, relation::regclass::text, mode, pid FROM pg_locks JOIN pg_stat_activity USING (pid)"
-        " WHERE starts_with(application_name, $1) OR locktype = 'advisory'"
+        " WHERE starts_with(application_name, $1)"
     ),
 }
 """What is left behind, and how it is found: none of these may have a row when all members have left in order."""

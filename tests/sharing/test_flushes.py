@@ -131,8 +131,8 @@ async def test_what_a_crash_of_the_database_takes_before_it_is_durable_is_made_a
     elif call == "commit of a get":
         await queue.get(options=MQGMO.SYNCPOINT)
     monkeypatch.setattr(Flushes, "flush", crash_first)
-    if call == "put":
-        await queue.put(b"2", PERSISTENT)
+    if call == "put":  # with what has a put written by more than one statement: of others the commit waits itself
+        await queue.put(b"2", MessageDescriptor(persistence=1, correl_id=bytes(23) + b"C"))
     else:
         await program.commit()
     assert crashed

@@ -22,7 +22,17 @@ import asyncpg
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.sharing.database.connecting import Connector, GroupAddress
-from broker.sharing.database.errors import AGAIN, FENCED, LOST, OutcomeUnknownError, mq_error_of, sqlstate_of
+from broker.sharing.database.errors import (
+    AGAIN,
+    FENCED,
+    LOST,
+    MaybeMadeError,
+    NotMadeError,
+    OutcomeUnknownError,
+    before_commit,
+    mq_error_of,
+    sqlstate_of,
+)
 from broker.sharing.database.flushes import Flushes
 from broker.sharing.database.schema import released
 from broker.sharing.database.sessions import RECOVERY, DatabaseSession, Lane, Lanes, SessionFigures
@@ -50,20 +60,10 @@ _PAUSE_SECONDS: Final = 0.1
 _COMMIT_AND_WAIT: Final = "SET LOCAL synchronous_commit = on; COMMIT"
 """For what tells nobody: the commit of a notification keeps all others of the cluster waiting as long as it waits."""
 
+_ANNOUNCE: Final = "SELECT announce_to_watchers($1, $2, depth_of($1) - $2)"
+
 SETTLE: Final = "SELECT settle_turn($1, $2, $3)"
 """With the lane of a transaction, its queue and its number."""
-
-
-class _MaybeMadeError(Exception):
-    """The session was lost while the transaction was being committed. `result` is what it leads to if it was."""
-
-    def __init__(self, result: Any) -> None:
-        super().__init__()
-        self.result = result
-
-
-class _NotMadeError(Exception):
-    """The transaction was not made, for no fault of its own."""
 
 
 def _nothing() -> None:
@@ -202,7 +202,7 @@ class Database:
                 lane.lasting = lane.lasting and not (waits and not session.unreplicated)
             except LOST as error:
                 if lane.is_lost(error):
-                    raise _MaybeMadeError(result) from error
+                    raise MaybeMadeError(result) from error
                 raise
             except BaseException:
                 lane.drop()
@@ -218,14 +218,18 @@ class Database:
         fences, and counts on a queue with the number of the lane (`count_in` in the schema). `work` tells the lane
         which queue that is, and may tell that it has done nothing that is `lasting`. None where it was made, and its
         result lost with the session.
+
+        Work that puts messages which have `arrived` commits them, and tells of them behind that: where this fails, it
+        is asked whether they were put, and told again.
         """
 
         async def by_itself(lane: Lane) -> T | None:
             try:
                 return await work(lane)
-            except LOST as error:
-                if lane.is_lost(error):
-                    raise _MaybeMadeError(None) from error
+            except (asyncpg.PostgresError, *LOST) as error:
+                lost = lane.is_lost(error)
+                if lost or (lane.arrived and not before_commit(error)):
+                    raise MaybeMadeError(None, None if lost else error) from error
                 raise
 
         return self._make(by_itself, restore, self._lanes)
@@ -240,7 +244,7 @@ class Database:
                         raise MQError(MQRC.CF_NOT_AVAILABLE, _OVER)
                     try:
                         return await self._attempt(lane, make)
-                    except _NotMadeError as error:
+                    except NotMadeError as error:
                         restore()
                         self.figures.retries += 1
                         logger.debug("transaction made again member=%s attempt=%d: %s", self.member, attempt, error)
@@ -254,16 +258,18 @@ class Database:
 
     async def _attempt(self, lane: Lane, make: Callable[[Lane], Awaitable[T]]) -> T:
         lane.sequence += 2
-        lane.lasting, lane.q_name = True, ""
+        lane.lasting, lane.q_name, lane.arrived = True, "", 0
         try:
             result = await make(lane)
-        except _MaybeMadeError as lost:
-            if not await self._was_made(lane, lost.result):
-                raise _NotMadeError("the session was lost") from lost
-            result = lost.result
+        except MaybeMadeError as maybe:
+            if not await self._was_made(lane, maybe.result):
+                if maybe.error is not None:
+                    raise self._reported(maybe.error) from maybe.error
+                raise NotMadeError("the session was lost") from maybe
+            result = maybe.result
         except (asyncpg.PostgresError, *LOST) as error:
             if sqlstate_of(error) in AGAIN or lane.is_lost(error):
-                raise _NotMadeError(str(error)) from error
+                raise NotMadeError(str(error)) from error
             raise self._reported(error) from error
         if lane.lasting:
             await self._make_durable(lane)
@@ -276,7 +282,7 @@ class Database:
                 await self._flushes.flush(lane)
             except (asyncpg.PostgresError, *LOST) as error:
                 if not await self._was_made(lane):
-                    raise _NotMadeError("the database has crashed") from error
+                    raise NotMadeError("the database has crashed") from error
             else:
                 return
         raise OutcomeUnknownError("the database does not say whether the transaction is durable")
@@ -302,6 +308,8 @@ class Database:
             try:
                 await lane.renew()
                 made = await lane.session.fetchval(SETTLE, *transaction)
+                if made and lane.arrived:  # nobody may have been told
+                    await lane.session.execute(_ANNOUNCE, lane.q_name, lane.arrived)
             except (MQError, asyncpg.PostgresError, *LOST) as error:
                 lane.drop()
                 if sqlstate_of(error) == FENCED or anyio.current_time() > until:

@@ -26,6 +26,9 @@ FULL: Final = "EM053"
 AGAIN: Final = ("40001", "40P01")  # serialization_failure, deadlock_detected
 """The SQLSTATEs of a transaction that was given up for others' sake: it is made again."""
 
+_OURS: Final = "EM"
+"""The class of the SQLSTATEs that the functions of the schema raise, before they commit anything."""
+
 _REASONS: Final[dict[str | None, MQRC]] = {
     FENCED: MQRC.CF_NOT_AVAILABLE,
     "EM006": MQRC.CF_NOT_AVAILABLE,  # a unit of work would leave messages behind
@@ -41,6 +44,21 @@ _REASONS: Final[dict[str | None, MQRC]] = {
     "53100": MQRC.STORAGE_MEDIUM_FULL,  # disk_full
     "42501": MQRC.CF_STRUC_AUTH_FAILED,  # insufficient_privilege
 }
+
+
+class MaybeMadeError(Exception):
+    """The session was lost while a transaction was being committed, or the statement that commits it failed, perhaps
+    behind that. `result` is what it leads to if it was made, `error` why it was not where the session still stands.
+    """
+
+    def __init__(self, result: Any, error: BaseException | None = None) -> None:
+        super().__init__()
+        self.result = result
+        self.error = error
+
+
+class NotMadeError(Exception):
+    """A transaction was not made, for no fault of its own."""
 
 
 class OutcomeUnknownError(Exception):
@@ -71,6 +89,12 @@ _CLASSES: Final[dict[str | None, type[MQError]]] = {"EM041": StaleError, "EM044"
 def sqlstate_of(error: BaseException) -> str | None:
     """Return the SQLSTATE of an error; None where it is not one of the server."""
     return getattr(error, "sqlstate", None)
+
+
+def before_commit(error: BaseException) -> bool:
+    """True for an error with which a statement ends that has not committed anything, though it commits by itself."""
+    sqlstate = sqlstate_of(error) or ""
+    return sqlstate in AGAIN or sqlstate.startswith(_OURS)
 
 
 def mq_error_of(error: BaseException) -> MQError:

@@ -1,7 +1,7 @@
 """Make durable, for all of a member at a time, what transactions have committed.
 
-A transaction for calls is committed without waiting for the disk, so that it holds the row of its queue's depth, and
-the order of notifications, as short as it can. Before anybody is told of it, one of the lanes whose transactions are
+A transaction for calls that tells members something is committed without waiting for the disk, so that it holds the
+order of notifications as short as it can. Before anybody is told of it, one of the lanes whose transactions are
 committed writes to the log of the database and waits until that is on the disk: then so is all that any of them
 committed before. A message that is seen in between may be browsed; a get of it waits for a later place in the same log.
 """
@@ -44,9 +44,10 @@ class Flushes:
                 return
             if flush is self._next:
                 self._next = _Flush()  # for what is committed from now on
-            self._figures.flushes += 1
-            await session.execute("CALL flush()")
-            if session.unreplicated:  # somebody has cancelled the wait for the synchronous standby: wait again
+            if not session.unreplicated:
+                self._figures.flushes += 1
+                await session.execute("CALL flush()")
+            if session.unreplicated:  # somebody has cancelled a wait for the synchronous standby: wait again
                 session.terminate()
                 raise asyncpg.InterfaceError("it is not known whether the synchronous standby has the transaction")
             flush.crashes = session.crashes

@@ -2,6 +2,9 @@
 
 It is heard on a session of its own. When that is lost another is made. Then all who wait look once, and triggers are
 judged once: what was told meanwhile was told to nobody.
+
+Of most puts outside syncpoint it is told only where the queue triggers, or where somebody has waited at this member
+since the session began (`watch`): to tell members costs as much as some messages, and often nobody waits.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from broker.sharing.igq.definitions import MEMBERS_CHANGED, hear_of_members
 from broker.sharing.puts.delays import DELAYED
 
 if TYPE_CHECKING:
+    from broker.core.queues.shared_queue import SharedQueue
     from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
@@ -37,6 +41,9 @@ class Notifications:
         self._member = member
         self._ended = anyio.Event()  # the session, or the member's life
         self._lost = False  # a session, with what was told after it
+        self._session: DatabaseSession | None = None
+        self._watched: set[str] = set()  # in this session
+        self._turn = anyio.Lock(fast_acquire=True)  # a session makes one statement at a time
 
     async def listen(self) -> None:
         """Hear of new messages, for as long as the member lives."""
@@ -48,7 +55,11 @@ class Notifications:
                 try:
                     await self._hear(session)
                 finally:
-                    await session.close(timeout=_CLOSE_SECONDS)
+                    self._session = None
+                    if self._turn.locked():
+                        session.terminate()
+                    else:
+                        await session.close(timeout=_CLOSE_SECONDS)
             except (asyncpg.PostgresError, *LOST) as error:
                 logger.debug("notifications are not heard member=%s: %s", self._member.manager.name, error)
             if not self._member.stopping:
@@ -60,6 +71,7 @@ class Notifications:
         await session.add_listener(
             self._member.group.schema, lambda *notified: contained(self.notified, str(notified[3]))
         )
+        self._session, self._watched = session, set()
         self._member.waits.watch_all()
         self._member.delays.look()
         self._member.repository.notified()
@@ -68,6 +80,24 @@ class Notifications:
             self._member.manager.start_soon(self._member.triggering.look_again)
         self._lost = True  # whenever the next one begins
         await ended.wait()
+
+    async def watch(self, queue: SharedQueue) -> None:
+        """Be told of all puts onto a queue from now on. Who waits there looks after that at what was put before. While
+        no session hears anything nobody is told: when the next one does all who wait look again.
+        """
+        if queue.name in self._watched or self._session is None:
+            return
+        async with self._turn:
+            session = self._session
+            if session is None or queue.name in self._watched:
+                return
+            try:
+                await session.execute("SELECT watch($1)", queue.name)
+            except (asyncpg.PostgresError, *LOST) as error:
+                logger.debug("puts are not heard of yet queue=%s: %s", queue.name, error)  # a poll comes
+            else:
+                if session is self._session:
+                    self._watched.add(queue.name)
 
     def notified(self, payload: str) -> None:
         """Something has become available on a queue (`announce` in the schema), or something else was announced."""

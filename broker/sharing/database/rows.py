@@ -102,7 +102,7 @@ def plain_arguments(entries: Sequence[Entry]) -> tuple[Any, ...] | None:
     return (
         rank_of(first.key),
         bool(persistence),
-        [entry.given_msg_id for entry in entries],
+        b"".join([entry.given_msg_id for entry in entries]),  # type: ignore[misc]  # each has one
         [first.packed_descriptor()] if same else alike([entry.packed_descriptor() for entry in entries]),
         [entry.data for entry in entries],
     )

@@ -116,11 +116,12 @@ class DatabaseSession(asyncpg.Connection):  # type: ignore[misc]  # asyncpg tell
 class Lane:
     """A session that is lent to one transaction at a time. `sequence` is the number of the last; it is even. `lasting`:
     what that does has to outlive a crash of the database. `q_name` is the queue on which it counts, "" for none: the
-    row of the lane there says whether it was made. `renew` gives it a session, unless it has one; it raises
+    row of the lane there says whether it was made. It has put so many messages there that have `arrived`, and tells of
+    them when it is committed. `renew` gives it a session, unless it has one; it raises
     CF_NOT_AVAILABLE (2345).
     """
 
-    __slots__ = ("_lanes", "lasting", "number", "q_name", "sequence", "session")
+    __slots__ = ("_lanes", "arrived", "lasting", "number", "q_name", "sequence", "session")
 
     def __init__(self, number: int, lanes: Lanes) -> None:
         self._lanes = lanes
@@ -128,6 +129,7 @@ class Lane:
         self.sequence = 0  # of this life of the member: `Lanes.begin`
         self.lasting = True
         self.q_name = ""
+        self.arrived = 0
         self.session: Any = None
 
     @property

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from broker.sharing.database.database import Database
     from broker.sharing.database.sessions import DatabaseSession, Lane
 
-_PERSISTENCE: Final = attrgetter("persistence")
 _OFFSET: Final = attrgetter("offset")
 _QUEUE: Final = attrgetter("queue")
 _SYNCPOINT: Final = MQPMO.SYNCPOINT.value
@@ -91,9 +90,8 @@ class PutBatch:
         """Make an attempt, as a transaction by itself. Return the place of the first message. Raises QueueFullError,
         and what the database does.
         """
-        place = await self.write_in(lane.session, lane)
-        lane.lasting = any(map(_PERSISTENCE, self._placed))
-        return place
+        lane.lasting = False  # unless something is put
+        return await self.write_in(lane.session, lane)
 
     async def write_in(self, session: DatabaseSession, lane: Lane | None = None) -> int:
         """Make an attempt; without a `lane` as part of the transaction under way."""
@@ -192,7 +190,7 @@ async def write_together(database: Database, batches: Sequence[PutBatch], now: f
 
     async def work(lane: Lane) -> None:
         placed = [entry for batch in batches for entry in await batch.make(lane.session)]
-        lane.lasting = any(map(_PERSISTENCE, placed))
+        lane.lasting = False  # unless something is put
         if placed:
             await put_messages(lane.session, placed, now, lane=lane)
 

@@ -224,6 +224,7 @@ class GroupPuts:
             with limited(depths):
                 made = make()
             placed = placed_by(made[0])
+            lane.lasting = False  # unless something is put
             if placed:
                 await put_messages(lane.session, placed, self._member.now(), lane=lane)
 

@@ -7,6 +7,7 @@ judges by that (`limited`), put by put: exactly MAXDEPTH fit (queue-sharing rule
 from __future__ import annotations
 
 from contextlib import ExitStack
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid4
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from broker.sharing.database.sessions import DatabaseSession, Lane
 
 _PUT_MESSAGES: Final = f"SELECT * FROM put_messages({', '.join(f'${number}' for number in range(1, 25))})"
-_PUT_ALIKE: Final = f"SELECT put_alike({', '.join(f'${number}' for number in range(1, 10))})"
+_PUT_ALIKE: Final = f"CALL put_alike({', '.join(f'${number}' for number in range(1, 10))}, NULL)"
+_PERSISTENCE: Final = attrgetter("persistence")
 _NONE: Final[Mapping[MessageQueue, int]] = {}
 
 
@@ -82,9 +84,11 @@ async def put_messages(
     """
     if lane is not None:
         lane.q_name = entries[0].queue.name
+        lane.lasting = any(map(_PERSISTENCE, entries))
     plain = None if joined is not None or any(beyond.values()) else plain_arguments(entries)
     try:
         if lane is not None and plain is not None:
+            lane.arrived = len(entries)
             await _put_alike(session, lane, entries[0].queue, plain)
             return 0
         return await _put_all(session, entries, now, lane, joined, prepared, beyond)
@@ -96,8 +100,9 @@ async def put_messages(
 
 
 async def _put_alike(session: DatabaseSession, lane: Lane, queue: Any, plain: tuple[Any, ...]) -> None:
-    """Write messages of one queue that differ in their identifiers and data alone."""
+    """Write messages of one queue that differ in their identifiers and data alone, and wait for the disk."""
     queue.depth = await session.fetchval(_PUT_ALIKE, lane.sequence, queue.name, queue.version, queue.max_depth, *plain)
+    lane.lasting = lane.lasting and session.unreplicated
 
 
 async def _put_all(

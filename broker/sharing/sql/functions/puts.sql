@@ -92,17 +92,19 @@ BEGIN
 END $$;
 
 -- MQPUT outside syncpoint of messages for one queue that differ in their identifiers and their data alone, and have nothing
--- of what most have not: as `put_messages` by itself, in less time. How many the queue holds then.
-CREATE OR REPLACE FUNCTION put_alike(
+-- of what most have not: as `put_messages` by itself, in less time. `msg_ids` stand one behind the other. It returns when
+-- persistent messages are on the disk. Members are told behind the commit: a notification in it would keep all others of the
+-- cluster waiting for the disk.
+CREATE OR REPLACE PROCEDURE put_alike(
     my_turn bigint, q_name text, q_version bigint, max_depth bigint, rank integer, lasting boolean,
-    msg_ids bytea[], descriptors bytea[], bodies bytea[]
-) RETURNS bigint LANGUAGE plpgsql AS $$
+    msg_ids bytea, descriptors bytea[], bodies bytea[],
+    OUT depth bigint
+) LANGUAGE plpgsql AS $$
 DECLARE
     me text := current_setting('evermq.member');
     my_epoch bigint := current_setting('evermq.epoch')::bigint;
-    arrived bigint := cardinality(msg_ids);
+    arrived bigint := cardinality(bodies);
     shelf bigint := (9 - rank)::bigint << 56;
-    depth bigint;
 BEGIN
     PERFORM 1 FROM member, object WHERE member.name = me AND epoch = my_epoch AND disposition = 'SHARED'
         AND space = 'QUEUE' AND object.name = q_name AND object.version = q_version FOR KEY SHARE;
@@ -112,18 +114,19 @@ BEGIN
     END IF;
     PERFORM reserve(q_name, arrived, max_depth, 0);
     IF lasting THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
         INSERT INTO message_persistent (place, length, state, persistent, queue, put_by, msg_id, descriptor, body)
-            SELECT shelf | nextval('arrival'), octet_length(body), 1, true, q_name, me, msg_id,
-                   coalesce(descriptor, descriptors[1]), body
-                FROM unnest(msg_ids, descriptors, bodies) AS given (msg_id, descriptor, body);
+            SELECT shelf | nextval('arrival'), octet_length(body), 1, true, q_name, me,
+                   substr(msg_ids, 24 * number::integer - 23, 24), coalesce(descriptor, descriptors[1]), body
+                FROM unnest(descriptors, bodies) WITH ORDINALITY AS given (descriptor, body, number);
     ELSE
         INSERT INTO message_nonpersistent (place, length, state, persistent, queue, put_by, msg_id, descriptor, body)
-            SELECT shelf | nextval('arrival'), octet_length(body), 1, false, q_name, me, msg_id,
-                   coalesce(descriptor, descriptors[1]), body
-                FROM unnest(msg_ids, descriptors, bodies) AS given (msg_id, descriptor, body);
+            SELECT shelf | nextval('arrival'), octet_length(body), 1, false, q_name, me,
+                   substr(msg_ids, 24 * number::integer - 23, 24), coalesce(descriptor, descriptors[1]), body
+                FROM unnest(descriptors, bodies) WITH ORDINALITY AS given (descriptor, body, number);
     END IF;
     PERFORM count_put(q_name, arrived, my_turn);
     depth := depth_of(q_name);
-    PERFORM announce(q_name, arrived, depth - arrived, arrived);
-    RETURN depth;
+    COMMIT;
+    PERFORM announce_to_watchers(q_name, arrived, depth - arrived);
 END $$;
