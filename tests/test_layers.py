@@ -98,14 +98,20 @@ FILES = sorted(path for package in ("broker", "triggers") for path in (ROOT / pa
 
 @cache
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+    return ast.parse(path.read_text("utf-8"))
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a file, walked once for all tests that look through them."""
+    return tuple(ast.walk(parsed(path)))
 
 
 @cache
 def imported(path: Path) -> set[str]:
     """The dotted names that a file imports, wherever in it."""
     names = set()
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
