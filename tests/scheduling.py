@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 OF_ALL_SOURCES: Final = (
-    "tests/handlers/test_cases.py", "tests/sharing/test_cases.py", "tests/test_circles.py", "tests/test_class_names.py",
+    "tests/cli/test_log_events.py", "tests/handlers/test_cases.py", "tests/security/test_cases.py",
+    "tests/sharing/test_cases.py", "tests/test_circles.py", "tests/test_class_names.py", "tests/test_docstrings.py",
     "tests/test_error_texts.py", "tests/test_layers.py", "tests/test_rooms.py", "tests/test_rule_numbers.py",
+    "tests/test_written_pages.py",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.test_layers import FILES, ROOT, parsed
+from tests.test_layers import FILES, ROOT, nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ PATHS = {module_of(name): name for name in (path.relative_to(ROOT).as_posix() fo
 def imports_of(name: str) -> set[str]:
     """The modules of the product that a file imports, at run time or for its types."""
     found = set()
-    for node in ast.walk(parsed(ROOT / PATHS[name])):
+    for node in nodes(ROOT / PATHS[name]):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 
-from tests.test_layers import FILES, ROOT, parsed
+from tests.test_layers import FILES, ROOT, nodes
 
 PLAIN_BY_PACKAGE = {
     "Caller": {"broker/core", "broker/http"},
@@ -30,7 +30,7 @@ def test_a_class_name_is_defined_once() -> None:
     for path in FILES:
         parts = path.relative_to(ROOT).parts
         package = parts[0] if parts[0] == "triggers" else "/".join(parts[:2])
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef):
                 found[node.name].append(package)
     assert {name: set(packages) for name, packages in found.items() if len(packages) > 1} == PLAIN_BY_PACKAGE

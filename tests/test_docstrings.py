@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tests.test_layers import FILES, ROOT, nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-ROOT = Path(__file__).parents[1]
+    from pathlib import Path
 
 CLAUSE = re.compile(r"(?:How|That which|Those|What|When|Where|Whether|Which|Who|Whose|Why)\b")
 """The beginning of a docstring that is no sentence, but a part of one."""
@@ -20,7 +20,7 @@ CLAUSES_MAX = 48
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the docstrings of a module, its classes and functions, and the texts below assignments, by their lines."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in nodes(path):
         body = getattr(node, "body", None)
         if not isinstance(body, list):
             continue
@@ -33,8 +33,7 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
 def test_docstrings_begin_as_sentences() -> None:
     clauses = [
         f"{path.relative_to(ROOT)}:{line} {text.partition('.')[0]}"
-        for folder in ("broker", "triggers")
-        for path in sorted((ROOT / folder).rglob("*.py"))
+        for path in FILES
         for line, text in docstrings(path)
         if CLAUSE.match(text)
     ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.test_layers import FILES, ROOT, parsed
+from tests.test_layers import FILES, ROOT, nodes, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ WORDS_MIN = 4
 @cache
 def errors() -> set[str]:
     """Our exceptions; those of Python tell of a misuse of the interface, and of what another text is made of."""
-    classes = (node for path in FILES for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef))
+    classes = (node for path in FILES for node in nodes(path) if isinstance(node, ast.ClassDef))
     return {each.name for each in classes if each.name.endswith("Error")}
 
 

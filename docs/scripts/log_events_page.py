@@ -7,6 +7,7 @@ in the source.
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -50,7 +51,7 @@ class LogCall(NamedTuple):
 
 def page() -> str:
     """The whole page, in Markdown."""
-    calls = list(log_calls())
+    calls = log_calls()
     rows = ""
     for event, meaning in sorted(EVENTS.items()):
         same = [each for each in calls if each.event == event]
@@ -61,16 +62,20 @@ def page() -> str:
     return _HEAD + rows
 
 
-def log_calls() -> Iterator[LogCall]:
-    """Yield each call of the source that logs, in all modules of ours."""
-    for package in OURS:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            tree = ast.parse(path.read_text("utf-8"))
-            for function in ast.walk(tree):
-                if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                    for call in _calls_in(function):
-                        yield _read(call, function, module)
+@cache
+def log_calls() -> tuple[LogCall, ...]:
+    """Return each call of the source that logs, in all modules of ours."""
+    return tuple(
+        call for package in OURS for path in sorted((ROOT / package).rglob("*.py")) for call in _log_calls_of(path)
+    )
+
+
+def _log_calls_of(path: Path) -> Iterator[LogCall]:
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for function in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for call in _calls_in(function):
+                yield _read(call, function, module)
 
 
 def _calls_in(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Call]:

@@ -30,6 +30,7 @@ from broker.storage import upkeep
 from broker.storage.log import pace
 from tests.stores import log_store
 from triggers import App
+from triggers.serving import loop_watch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator
@@ -74,12 +75,13 @@ async def path(way: Way) -> list[Function]:
 
 @asynccontextmanager
 async def fast_manager(folder: Path) -> AsyncIterator[QueueManager]:
-    """A queue manager on a disk that is always fast: it writes on the event loop. Its date stands still, and its store
-    is never idle: a tick between two calls would cost some functions more.
+    """A queue manager on a disk that is always fast: it writes on the event loop. Its date stands still, its store is
+    never idle, and nobody looks after its handlers' hold on the loop: a tick between two calls would cost some more.
     """
     with pytest.MonkeyPatch.context() as patch:
         now = time.time()
         patch.setattr(upkeep, "IDLE_SECONDS", 3600.0)
+        patch.setattr(loop_watch, "_LOOK", 3600.0)
         patch.setattr(Clock, "time", staticmethod(lambda: now))
         patch.setattr(pace, "_FAST", 1e9)
         patch.setattr(pace, "_SLOW", 1e9)

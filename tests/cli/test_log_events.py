@@ -5,29 +5,18 @@ from __future__ import annotations
 import ast
 import logging
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from broker.cli.terminal.log_events import EVENTS
-from broker.cli.terminal.log_fields import OURS, event_word
+from broker.cli.terminal.log_fields import event_word
 from broker.cli.terminal.logs import JsonLines
 from tests.scripts import script
+from tests.test_layers import FILES, nodes
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-ROOT = Path(__file__).parents[2]
 METHODS = {"debug", "info", "warn", "warning", "error", "exception", "critical", "log"}
 
 
-def nodes() -> Iterator[ast.AST]:
-    for package in OURS:
-        for path in (ROOT / package).rglob("*.py"):
-            yield from ast.walk(ast.parse(path.read_text("utf-8")))
-
-
 def test_o8_1_every_event_that_the_code_logs_is_in_the_table_and_the_other_way_round() -> None:
-    calls = list(script("log_events_page").log_calls())
+    calls = script("log_events_page").log_calls()
     assert [call for call in calls if call.event not in EVENTS] == []
     assert EVENTS.keys() - {call.event for call in calls} == set()
 
@@ -35,14 +24,14 @@ def test_o8_1_every_event_that_the_code_logs_is_in_the_table_and_the_other_way_r
 def test_o8_1_nothing_is_logged_that_the_comparison_does_not_see() -> None:
     """A logger is a module's `logger`, and its methods are called, or handed on with what they are to say."""
     seen = 0
-    for node in nodes():
+    for node in (each for path in FILES for each in nodes(path)):
         if isinstance(node, ast.Attribute) and node.attr in METHODS:
             whose = ast.unparse(node.value)
             assert whose == "logger" or "ogger" not in whose, whose
             seen += whose == "logger"
         elif isinstance(node, ast.Call):
             seen += ast.unparse(node.func) == "log_exception"
-    assert seen == len(list(script("log_events_page").log_calls()))
+    assert seen == len(script("log_events_page").log_calls())
 
 
 def test_o8_1_an_event_is_a_word_in_small_letters() -> None:

@@ -58,6 +58,22 @@ async def main():
 asyncio.run(main())
 """
 
+AN_ORDER_THAT_FAILS: Final = """
+import asyncio
+
+...
+
+async def main():
+    async with app.test() as t:
+        await t.put("ORDERS", {"count": 1})
+        await t.put("ORDERS", {"count": 0})
+        with t.failures() as failures:
+            await t.idle()
+        print(*failures, *[event.outcome for event in t.events])
+
+asyncio.run(main())
+"""
+
 BESIDE_A_DAEMON: Final = """
 import asyncio
 import broker
@@ -78,6 +94,7 @@ FRAGMENTS: Final = [
     Fragment("how-to/groups", IN_A_MANAGER, "0 0\n"),
     Fragment("rules/handlers", IN_A_MANAGER, "0 1\n"),
     Fragment("how-to/periodic", IN_A_TEST, "288 1\n"),
+    Fragment("how-to/console", AN_ORDER_THAT_FAILS, "nothing to ship done dead\n"),
     Fragment("how-to/workers", BESIDE_A_DAEMON, "0\n"),
 ]
 

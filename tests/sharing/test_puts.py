@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from broker import Connection, Queue
     from tests.sharing.database import GroupDatabase
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.usefixtures("unpolled")]  # what is counted is what puts do
 
 IN_ORDER = MQPMO.SYNCPOINT | MQPMO.LOGICAL_ORDER
 

@@ -5,6 +5,7 @@ A kind of object is named by its MQSC noun. Its rows stand in the order in which
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from broker.commands.table.authority_records import AUTHREC
@@ -143,5 +144,11 @@ def altered(definition: Definition, given: Mapping[str, Value], now: datetime) -
 
 def _stamps(kind: str, now: datetime, prefix: str) -> Attributes:
     """The date and time of creation ("CR") or alteration ("ALT"), where the kind has them."""
-    stamps: Attributes = {f"{prefix}DATE": now.strftime("%Y-%m-%d"), f"{prefix}TIME": now.strftime("%H.%M.%S")}
+    date, time = _date_and_time(now)
+    stamps: Attributes = {f"{prefix}DATE": date, f"{prefix}TIME": time}
     return {keyword: value for keyword, value in stamps.items() if keyword in TABLE[kind]}
+
+
+@lru_cache(maxsize=1)  # the seventy objects of a new queue manager are made at one instant
+def _date_and_time(now: datetime) -> tuple[str, str]:
+    return now.strftime("%Y-%m-%d"), now.strftime("%H.%M.%S")
