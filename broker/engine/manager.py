@@ -335,7 +335,7 @@ class QueueManager:
         self._portal = Portal()
         self.afterwards = Afterwards()
         rows_max = self.config.journal.batch_rows_max
-        self.journal = Journal(self.store, self.core.ids, self.fail, self.afterwards, rows_max, self.clock.monotonic)
+        self.journal = Journal(self.store, self.core.ids, self.fail, self.afterwards, rows_max, self.clock)
         self.bodies = Bodies(self.config.limits.body_bytes, self.journal)
         self.slices = Slices(self.clock)
         self.context = EngineContext(self.core, self.clock, self.journal, self.bodies, self.slices, self.sharing)

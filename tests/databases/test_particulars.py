@@ -63,6 +63,39 @@ async def test_a_resolver_that_is_cancelled_in_begin_leaves_no_transaction_to_ai
         await opened.close()
 
 
+async def test_d4_9_a_transaction_asks_the_thread_of_aiosqlite_three_times_beside_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    way, asked = Aiosqlite(tmp_path), list[str]()
+    way.look(ORDERS)
+    for name in ("execute", "executemany", "executescript", "execute_fetchall"):
+        made = getattr(aiosqlite.Connection, name)
+
+        def counted(connection: aiosqlite.Connection, sql: str, *rest: Any, _made: Any = made) -> Any:
+            asked.append(sql.split()[0])
+            return _made(connection, sql, *rest)
+
+        monkeypatch.setattr(aiosqlite.Connection, name, counted)
+    opened = await way.database().open()
+    try:
+        for number in (1, 2):
+            asked.clear()
+            await committed(opened, way, number)
+            assert asked == ["BEGIN", "INSERT", "INSERT", "COMMIT"]  # the first INSERT is the program's
+        assert (way.orders(), way.markers()) == (["1", "2"], ["committed"] * 2)
+        asked.clear()
+        transaction = opened.transaction()
+        await transaction.begin()
+        await way.sql(transaction.connection, "COMMIT")
+        with pytest.raises(TransactionEndedError, match="has ended the transaction itself"):
+            await transaction.mark(bytes(15) + b"3", Q_MGR)
+        await transaction.release()
+        assert way.markers() == ["committed"] * 2
+    finally:
+        await opened.close()
+        await way.close()
+
+
 async def test_trap_of_begin_immediate_it_waits_in_another_thread_than_the_event_loops(tmp_path: Path) -> None:
     way = Aiosqlite(tmp_path)
     way.look(ORDERS)

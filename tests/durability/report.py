@@ -117,7 +117,8 @@ disk, writes what it recovers anew, syncs that, and only then acknowledges anyth
 ### Journal rule 8: backouts are counted durably
 
 BackoutCount is on the disk before a message that was backed out is seen again. On a queue with HARDENBO it is also on
-the disk that a message is in a program's hands before that program has it, so that a crash counts as a backout.
+the disk that a message is in a program's hands before that program has it, so that a crash counts as a backout. A
+handler has its message before that is on the disk: a crash within the first 10 ms may count nothing.
 
 ### Journal rule 9: an expired message and the report on it go in one transaction
 

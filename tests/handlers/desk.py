@@ -67,13 +67,13 @@ class Desk:
 async def desk(
     definitions: str = "", store: Store | None = None, clock: VirtualClock | None = None
 ) -> AsyncIterator[Desk]:
-    """Queues Q, served under process P, DEAD and OUT."""
+    """Queues Q, served under process P, DEAD and OUT; with a store used before they are there already."""
     clock = VirtualClock() if clock is None else clock
     opened = QueueManager.open(name="QM1", clock=clock, store=store)
     async with opened as manager, manager.connect("test") as connection:
         await connection.mqsc(
-            "DEFINE PROCESS(P)\nDEFINE QLOCAL(Q) TRIGGER TRIGTYPE(EVERY) PROCESS(P) DEFPSIST(YES)\n"
-            f"DEFINE QLOCAL(DEAD)\nDEFINE QLOCAL(OUT)\n{definitions}",
+            "DEFINE PROCESS(P) REPLACE\nDEFINE QLOCAL(Q) TRIGGER TRIGTYPE(EVERY) PROCESS(P) DEFPSIST(YES) REPLACE\n"
+            f"DEFINE QLOCAL(DEAD) REPLACE\nDEFINE QLOCAL(OUT) REPLACE\n{definitions}",
             check=True,
         )
         yield Desk(manager, connection, clock)

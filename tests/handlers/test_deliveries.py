@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+from broker.engine.journal.journal import NOTE_WITHIN
 from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRC, Cause, MessageDescriptor, MQError
 from broker.mqi.delivery_fields import Became, Failure, Outcome, ServiceOptions, Settlement
 from broker.storage.memory import MemoryStore
@@ -86,6 +87,40 @@ async def test_h1_5_what_others_have_backed_out_too_often_meets_no_handler() -> 
             take.cancel()
         (dead,) = await d.got("DEAD")
         assert (dead.properties["evermq.why"], dead.properties["evermq.attempts"]) == ("backed_out", 2)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.FAILED, Outcome.LATER, Outcome.RETURNED])
+async def test_rule_1_5_a_message_that_is_settled_at_once_is_written_once(outcome: Outcome) -> None:
+    store = FaultStore(MemoryStore())
+    async with desk(store=store) as d, d.worker() as worker:
+        for _ in range(2):  # the second time as the first
+            await d.put("a")
+            store.written.clear()
+            (taken,) = await worker.take()
+            await settle(worker, outcome, taken)
+            assert len(store.written) == 1
+            assert [row.hardened async for rows in store.load_messages() for row in rows] == [0] * d.depth()
+            if outcome != Outcome.DONE:
+                await d.clock.advance(1)
+                await settle(worker, Outcome.DONE, *await worker.take())
+
+
+@pytest.mark.parametrize(("after", "charged"), [(0, 0), (NOTE_WITHIN / 2, 0), (NOTE_WITHIN, 1)])
+async def test_rule_1_5_a_handler_that_ends_the_queue_manager_at_once_is_charged_the_second_time(
+    after: float, charged: int
+) -> None:
+    store = FaultStore(MemoryStore())
+    async with desk(store=store) as d, d.worker() as worker:
+        await d.put("a")
+        await worker.take()
+        await d.clock.advance(after)
+        store.kill()
+    for crash in (1, 2):
+        store = FaultStore(store.inner)
+        async with desk(store=store) as d, d.worker() as worker:
+            (taken,) = await worker.take()
+            assert taken.attempt == charged + crash
+            store.kill()
 
 
 async def test_h1_12_a_full_disk_is_not_the_handlers_fault() -> None:

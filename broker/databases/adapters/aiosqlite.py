@@ -1,6 +1,7 @@
 """aiosqlite: a function that opens a connection, or one. One transaction at a time, since SQLite has one writer.
 
-The transactions take one connection in turn, which is opened again when it was broken.
+The transactions take one connection in turn, which is opened again when it was broken. Each way to the thread of the
+connection is time in which nobody else writes: BEGIN goes with the savepoint, the marker with what is before it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import aiosqlite
 
@@ -18,10 +19,12 @@ from broker.databases.adapters.sqlite import check_idle
 from broker.databases.errors import DatabaseAwayError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from broker.databases.adapter import Value
     from broker.databases.choosing import DatabaseSource
+
+_BEGIN: Final = "BEGIN IMMEDIATE"
 
 
 class AiosqliteAdapter:
@@ -36,6 +39,8 @@ class AiosqliteAdapter:
         self._function = given.function
         self._kept: aiosqlite.Connection | None = given.source
         self._ready = False
+        self._inner: sqlite3.Connection  # of the one that is ready, for its thread
+        self._begins = False  # with the first statement
         self._turn = asyncio.Lock()
 
     async def acquire(self) -> aiosqlite.Connection:
@@ -54,21 +59,37 @@ class AiosqliteAdapter:
         return self._kept
 
     async def begin(self, connection: aiosqlite.Connection) -> None:
-        """Begin, and wait for the other processes, in the connection's own thread."""
+        """Begin, with the first statement, and wait for the other processes then, in the connection's own thread."""
         check_idle(connection)
-        await _run(connection, "BEGIN IMMEDIATE")
+        self._begins = True
 
     async def execute(self, connection: aiosqlite.Connection, sql: str, *values: Value) -> Sequence[Sequence[Any]]:
-        rows: list[Any] = []
-        for statement, own in each_statement(sql, values):
-            rows = await _run(connection, statement, own)
-        return rows
+        begins, self._begins = self._begins, False
+        if begins and sql.startswith("SAVEPOINT"):
+            await connection.executescript(f"{_BEGIN}; {sql}")
+            return []
+        if begins:
+            await _run(connection, _BEGIN)
+        *before, (last, own) = each_statement(sql, values)
+        if not before:
+            return await _run(connection, last, own)
+        await connection.executemany(last, self._behind(before, own))  # what gives rows stands alone
+        return []
+
+    def _behind(
+        self, before: Sequence[tuple[str, Sequence[Value]]], values: Sequence[Value]
+    ) -> Iterator[Sequence[Value]]:
+        """Yield the values of a statement when those before it are done: the thread of the connection asks for them."""
+        for statement, own in before:
+            self._inner.execute(statement, own).close()
+        yield values
 
     async def commit(self, connection: aiosqlite.Connection) -> None:
         await _run(connection, "COMMIT")
 
     async def rollback(self, connection: aiosqlite.Connection) -> None:
         """Roll back behind all that was sent: of who was cancelled, BEGIN may still be on its way to the thread."""
+        self._begins = False
         try:
             await _run(connection, "ROLLBACK")
         except sqlite3.OperationalError:
@@ -76,6 +97,7 @@ class AiosqliteAdapter:
                 raise
 
     async def release(self, connection: aiosqlite.Connection, broken: bool) -> None:
+        self._begins = False
         try:
             if broken:
                 await self.close()
@@ -109,7 +131,9 @@ class AiosqliteAdapter:
         connection: aiosqlite.Connection = made
         if not _is_open(made):
             connection = await made
-        await _run(connection, f"PRAGMA busy_timeout = {int(self._wait * 1000)}")
+        cursor = await connection.execute(f"PRAGMA busy_timeout = {int(self._wait * 1000)}")
+        self._inner = cursor.connection
+        await cursor.close()
         return connection
 
 

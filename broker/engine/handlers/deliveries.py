@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.message.rows import HANDLED, HANDLED_ALONE, Rows
 from broker.core.queues.effects import Grant
-from broker.engine.calls.answers import fail, nobody
+from broker.engine.calls.answers import fail
 from broker.engine.calls.get_answer import PLAIN
 from broker.engine.calls.get_answer import delivery as delivered
 from broker.engine.calls.gets import ReceivingCall
@@ -198,7 +198,7 @@ class DeliveryService:
                 else:
                     rows.hardened.append(entry.id)
         if rows:
-            self._context.journal.submit(rows, nobody)
+            self._context.journal.note(rows)
         return awaited if awaited else None
 
     def _fetch(self, call: TakeCall) -> None:

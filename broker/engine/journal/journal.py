@@ -27,7 +27,8 @@ The rules that hold here and in what hands work to it. The numbers are fixed; ot
     before it acknowledges anything. What failed is told by its error code, not by its text; a database that somebody
     else keeps busy has not failed.
 8.  A backout writes BackoutCount before the message is visible again. A HARDENBO queue hardens a message before its
-    get is answered; a message found hardened at a start counts one backout more.
+    get is answered; a message found hardened at a start counts one backout more. That a handler has a message is noted
+    (`Journal.note`) and not awaited: a crash within `NOTE_WITHIN` seconds may count nothing.
 9.  An expired message is discarded outside any unit, in one transaction with the report on it. Trigger FIRST counts
     PUT_PENDING messages when they are put; a failed unit counts as backed out.
 10. Bodies leave memory only after settlement, and are read back before their removal is written, in delivery order,
@@ -44,10 +45,10 @@ The rules that hold here and in what hands work to it. The numbers are fixed; ot
 14. Reuse in order: before a byte of a log file is written again, what the file still holds is in the snapshot, durably,
     and with it the number up to which the log is obsolete.
 
-There is no artificial delay. What gathers in a turn of the event loop, or while a write runs, goes into the next
-transaction; calls that came on a line together, and are made in slices of half a millisecond, wait for each other a few
-turns (`GATHER_TURNS`). Where the store has made a transaction durable at once, it is settled and answered in the same
-turn.
+There is no artificial delay for what somebody awaits. What gathers in a turn of the event loop, or while a write runs,
+goes into the next transaction; calls that came on a line together, and are made in slices of half a millisecond, wait
+for each other a few turns (`GATHER_TURNS`). Where the store has made a transaction durable at once, it is settled and
+answered in the same turn. A note begins no transaction of its own: whoever came while it is written would wait for two.
 """
 
 from __future__ import annotations
@@ -59,16 +60,20 @@ from contextlib import suppress
 from enum import Enum
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from broker.clock import cancel_timer
 from broker.core.message.rows import Rows
+from broker.engine.calls.answers import nobody
 from broker.engine.calls.room import BOUNDLESS
-from broker.engine.mistakes import contained, mistake
+from broker.engine.journal.submissions import Reading, Submission, answer_readings, errors_when_full, undone
+from broker.engine.mistakes import mistake
 from broker.storage.store import DataDamagedError, StoreFullError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from broker.clock import Clock, Timer
     from broker.core.identifiers import Identifiers
     from broker.engine.calls.room import Room
     from broker.engine.journal.afterwards import Afterwards
@@ -82,6 +87,9 @@ GATHER_TURNS: Final = 6
 Whoever else submits something ends the wait.
 """
 
+NOTE_WITHIN: Final = 0.01
+"""The seconds within which a note is written, though nothing else is."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -93,26 +101,7 @@ class _WriteFate(Enum):
     COMES = 2
 
 
-class Submission(NamedTuple):
-    """A frozen unit on its way: its rows, and who settles it (with None, or the error that undid it). `caller` is the
-    connection with whose earlier units it stands or falls when the store is full.
-    """
-
-    rows: Rows
-    settled: Done
-    caller: object | None
-
-
 _ROWS = attrgetter("rows")
-
-
-class Reading(NamedTuple):
-    """Bodies to fetch: the ids of their messages, and who takes them (or the error that left none to take, or those
-    that are good and DataDamagedError, which may be about the messages of others).
-    """
-
-    ids: Sequence[int]
-    fetched: Callable[[dict[int, bytes], Exception | None], None]
 
 
 class Journal:
@@ -127,19 +116,22 @@ class Journal:
         failed: Callable[[Exception], None],
         afterwards: Afterwards,
         batch_rows_max: int,
-        monotonic: Callable[[], float],
+        clock: Clock,
     ) -> None:
         self._store = store
         self._ids = ids
         self._failed = failed
         self.afterwards = afterwards
         self._batch_rows_max = batch_rows_max
-        self._monotonic = monotonic
+        self._clock = clock
         self.batch_began: float | None = None
-        """When the store was given the batch that it has not answered; by `monotonic`, in seconds."""
+        """When the store was given the batch that it has not answered; monotonic seconds."""
         self._loop = asyncio.get_running_loop()
         self._submissions: deque[Submission] = deque()
         self._readings: deque[Reading] = deque()
+        self._notes = Rows()
+        self._notes_due = False  # they are written, though nothing else is
+        self._note_timer: Timer | None = None  # while there are notes that are not due
         self._falling: dict[object | None, StoreFullError] = {}  # connections whose calls fall with an earlier one
         self._busy = False  # a batch is being written, or is about to be
         self._room = BOUNDLESS  # of who submitted last
@@ -177,10 +169,20 @@ class Journal:
             self._urgent = True
         submission = Submission(rows, settled, caller)
         full = self._falling.get(caller) if self._falling else None
-        self._submissions.append(submission if full is None else _undone(submission, full))
+        self._submissions.append(submission if full is None else undone(submission, full))
         if not self._busy:  # as `_wake` has it
             self._busy = True
             self._loop.call_soon(self._step, self._go_on)
+
+    def note(self, rows: Rows) -> None:
+        """Make `rows` durable, which nobody awaits: with what is submitted next, or within `NOTE_WITHIN` seconds. They
+        count as submitted now.
+        """
+        self._notes.extend(rows)
+        if self._closing:
+            self._write_notes()
+        elif self._note_timer is None and not self._notes_due:
+            self._note_timer = self._clock.call_later(NOTE_WITHIN, self._write_notes)
 
     def read(self, ids: Sequence[int], fetched: Callable[[dict[int, bytes], Exception | None], None]) -> None:
         """Fetch the bodies of these messages."""
@@ -191,7 +193,7 @@ class Journal:
     def close(self) -> None:
         """End `run` when all that was submitted is settled."""
         self._closing = True
-        self._wake()
+        self._write_notes()
 
     async def run(self) -> None:
         """Live until `close`, or until it is cancelled and what was submitted is settled. Raises what a step raised by
@@ -212,6 +214,11 @@ class Journal:
         while not self._ended.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait((self._ended,))
+
+    def _write_notes(self) -> None:
+        """Write the notes now, whatever else there is."""
+        self._notes_due = bool(self._notes)
+        self._wake()
 
     def _wake(self) -> None:
         """Begin a batch at the end of this turn of the event loop, with all that is submitted in it."""
@@ -236,7 +243,7 @@ class Journal:
             self._loop.call_soon(self._step, self._go_on)
             return
         self._gathered, self._urgent = 0, False
-        while self._submissions or self._readings:
+        while self._submissions or self._readings or self._notes_due:
             batch = self._next_batch()  # before the reading: what it removes, nobody asks for any more
             if self._readings:
                 self._read()
@@ -255,7 +262,7 @@ class Journal:
         """Have the bodies read that are asked for, before the next batch is written."""
         readings, self._readings = self._readings, deque()
         if self.error is not None:
-            _answer(readings, {}, self.error)
+            answer_readings(readings, {}, self.error)
             return
         self._reads += 1
         ids = [id for reading in readings for id in reading.ids]
@@ -264,11 +271,11 @@ class Journal:
     def _fetched(self, readings: Iterable[Reading], bodies: dict[int, bytes], error: Exception | None) -> None:
         self._reads -= 1
         if isinstance(error, DataDamagedError):
-            _answer(readings, bodies, self.error or error)
+            answer_readings(readings, bodies, self.error or error)
         else:
             if error is not None:
                 self._stop(error)
-            _answer(readings, bodies, self.error)
+            answer_readings(readings, bodies, self.error)
         if self._closing:
             self._wake()
 
@@ -293,7 +300,7 @@ class Journal:
             self.transactions += 1
             self._high_water = 0
             return _WriteFate.DURABLE
-        self.batch_began = self._monotonic()
+        self.batch_began = self._clock.monotonic()
         return _WriteFate.COMES
 
     def _answered(self, written: Done, error: Exception | None) -> None:
@@ -312,7 +319,7 @@ class Journal:
             self._settle(batch, [error] * len(batch))
             self._go_on()
             return
-        errors = _refused(batch, error)
+        errors = errors_when_full(batch, error)
         staying = [submission.rows for submission, refused in zip(batch, errors, strict=True) if refused is None]
         logger.warning("store full units=%d refused=%d: %s", len(batch), len(batch) - len(staying), error)
         self._refuse_later((each.caller for each, refused in zip(batch, errors, strict=True) if refused), error)
@@ -342,6 +349,11 @@ class Journal:
     def _next_batch(self) -> list[Submission]:
         """The units that come next: some, and with bodies, as much as the store writes well in one piece."""
         batch: list[Submission] = []
+        if self._notes_due or (self._submissions and self._notes):
+            batch.append(Submission(self._notes, nobody, None))
+            self._notes, self._notes_due = Rows(), False
+            cancel_timer(self._note_timer)
+            self._note_timer = None
         count = size = 0
         while self._submissions and count < self._batch_rows_max and size < BATCH_BYTES_MAX:
             submission = self._submissions.popleft()
@@ -359,7 +371,7 @@ class Journal:
         self._falling |= {caller: full for caller in callers if caller is not None}
         for index, submission in enumerate(self._submissions):
             if submission.caller in self._falling:
-                self._submissions[index] = _undone(submission, full)
+                self._submissions[index] = undone(submission, full)
 
     def _stop(self, error: Exception) -> None:
         """Journal rule 7: the outcome is unknown, nothing more is written."""
@@ -367,29 +379,3 @@ class Journal:
             self.error = error
             logger.error("store failed, the queue manager stops: %s", error, extra={"event": "store_failed"})
             self._failed(error)
-
-
-def _answer(readings: Iterable[Reading], bodies: dict[int, bytes], error: Exception | None) -> None:
-    for reading in readings:
-        contained(reading.fetched, bodies, error)
-
-
-def _refused(batch: Iterable[Submission], full: StoreFullError) -> list[Exception | None]:
-    """Journal rule 6: the error for the units that hold a put, and for the later ones of their connections."""
-    callers: set[object] = set()
-    errors: list[Exception | None] = []
-    for rows, _, caller in batch:
-        refused = rows.grows or caller in callers
-        if refused and caller is not None:
-            callers.add(caller)
-        errors.append(full if refused else None)
-    return errors
-
-
-def _undone(submission: Submission, full: StoreFullError) -> Submission:
-    """In place of a unit that is not to be written: settled in its turn, with this error."""
-
-    def undo(_: Exception | None) -> None:
-        submission.settled(full)
-
-    return Submission(Rows(), undo, submission.caller)
