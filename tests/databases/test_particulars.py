@@ -63,6 +63,28 @@ async def test_a_resolver_that_is_cancelled_in_begin_leaves_no_transaction_to_ai
         await opened.close()
 
 
+async def test_a_connection_of_aiosqlite_that_is_being_opened_when_the_database_is_closed_is_closed(
+    tmp_path: Path,
+) -> None:
+    made: list[aiosqlite.Connection] = []
+
+    def opens() -> aiosqlite.Connection:
+        made.append(aiosqlite.connect(tmp_path / "orders.db"))
+        return made[-1]
+
+    opened = await Database(opens).open()
+    adapter: Any = opened.adapter
+    await adapter.close()  # as one that was broken
+    opening = asyncio.create_task(adapter.acquire())
+    await asyncio.sleep(0)
+    opening.cancel()
+    await opened.close()
+    await asyncio.wait((opening,))
+    assert (opening.cancelled(), len(made)) == (True, 2)
+    with pytest.raises(ValueError, match="no active connection"):
+        _ = made[-1].in_transaction
+
+
 async def test_d4_9_a_transaction_asks_the_thread_of_aiosqlite_three_times_beside_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -100,7 +101,9 @@ async def test_d4_1_a_timeout_rolls_back_and_is_charged(shop: OrderShop) -> None
     async with shop.running():
         await shop.app.put("ORDERS", "1")
         await seen(shop, numbers, 1)
-        await advanced(shop, numbers, 2, 5)
+        await shop.clock.advance(5)
+        await shop.until(partial(charged, shop))  # ROLLBACK takes real time, and the second attempt has a timeout
+        await shop.clock.advance(1)
         await shop.come_true([1])
     assert numbers == [1, 2]
 
@@ -253,6 +256,12 @@ async def seen(shop: OrderShop, what: list[Any], count: int) -> None:
         return len(what) >= count
 
     await shop.until(enough)
+
+
+async def charged(shop: OrderShop) -> bool:
+    """True when an attempt has failed, and the queue manager knows."""
+    [counts] = [each for q_name, _, each in shop.manager.core.deliveries.counts() if q_name == "ORDERS"]
+    return bool(counts.figures()["failed"] == 1)
 
 
 async def advanced(shop: OrderShop, what: list[Any], count: int, step: float = 1.0, most: float = 100) -> None:

@@ -41,6 +41,7 @@ class AiosqliteAdapter:
         self._ready = False
         self._inner: sqlite3.Connection  # of the one that is ready, for its thread
         self._begins = False  # with the first statement
+        self._opening: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
 
     async def acquire(self) -> aiosqlite.Connection:
@@ -108,7 +109,9 @@ class AiosqliteAdapter:
     is_definite = staticmethod(failures.is_definite)
 
     async def close(self) -> None:
-        """Close the connection, and end its thread."""
+        """Close the connection, one that is being opened too, and end its thread."""
+        if self._opening is not None:
+            await asyncio.wait((self._opening,))
         kept, self._kept, self._ready = self._kept, None, False
         if isinstance(kept, aiosqlite.Connection) and _is_open(kept):
             with suppress(ValueError, sqlite3.Error):  # closed already
@@ -116,7 +119,7 @@ class AiosqliteAdapter:
 
     async def _open(self) -> None:
         """Open the connection, which nobody cancels half way: its thread would be left behind."""
-        opening = asyncio.get_running_loop().create_task(self._opened(self._kept))
+        opening = self._opening = asyncio.get_running_loop().create_task(self._opened(self._kept))
         self._kept = None
         try:
             await asyncio.shield(opening)
@@ -124,17 +127,17 @@ class AiosqliteAdapter:
             while not opening.done():
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait((opening,))
-            if opening.exception() is None:
-                self._kept, self._ready = opening.result(), True
+            opening.exception()  # nobody else looks, where the caller was cancelled
+            self._opening = None
 
-    async def _opened(self, made: Any) -> aiosqlite.Connection:
+    async def _opened(self, made: Any) -> None:
         connection: aiosqlite.Connection = made
         if not _is_open(made):
             connection = await made
         cursor = await connection.execute(f"PRAGMA busy_timeout = {int(self._wait * 1000)}")
         self._inner = cursor.connection
         await cursor.close()
-        return connection
+        self._kept, self._ready = connection, True
 
 
 def _is_open(made: Any) -> bool:
