@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from broker.mqi import MQGMO, MQMO, MQPMO, MQRC, GetMessageOptions, MessageDescriptor
+from broker.sharing.database.schema import released
 from broker.sharing.database.sessions import SESSIONS_MAX
 from tests.conformance.expect import ALL, fails
 from tests.sharing.members import Members
@@ -43,6 +45,20 @@ _READ: Final = """
 SELECT relname AS name, coalesce(seq_tup_read, 0) AS read FROM pg_stat_user_tables WHERE schemaname = $1
 UNION ALL SELECT indexrelname, idx_tup_read FROM pg_stat_user_indexes WHERE schemaname = $1
 """
+
+
+_IN_SQL: Final = re.compile(
+    r"CREATE OR REPLACE FUNCTION (\w+)\((?:(?!\$\$).)*?LANGUAGE sql\b(?:(?!\$\$).)*\$\$((?:(?!\$\$).)*)\$\$", re.DOTALL
+)
+RARE: Final = {"change_security", "queues_in", "tidy_keys"}
+"""Functions of administration, which may be planned at each call."""
+
+
+def test_a_function_that_looks_into_a_table_is_planned_once_a_session() -> None:
+    """One in SQL is planned anew at each call, or in each transaction: that may cost more than what it looks for."""
+    in_sql = dict(_IN_SQL.findall(released().functions))
+    assert len(in_sql) > len(RARE)
+    assert {name for name, body in in_sql.items() if re.search(r"\b(FROM|UPDATE|DELETE|INSERT)\b", body)} == RARE
 
 
 @pytest.fixture

@@ -2,12 +2,13 @@
 -- that come before `boundary`, those handles for input that other members have open, and whether any is exclusive.
 CREATE OR REPLACE FUNCTION trigger_census(
     me text, q_name text, boundary bigint, enough bigint, OUT qualifying bigint, OUT elsewhere bigint, OUT exclusive boolean
-) LANGUAGE sql STABLE AS $$
-    SELECT (SELECT count(*) FROM (SELECT 1 FROM message WHERE queue = q_name AND state = 1 AND place < boundary
-                                  ORDER BY place LIMIT enough) AS counted),
-           (SELECT count(*) FROM handle WHERE queue = q_name AND input AND member <> me),
-           EXISTS (SELECT 1 FROM handle WHERE queue = q_name AND handle.exclusive)
-$$;
+) LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    qualifying := (SELECT count(*) FROM (SELECT 1 FROM message WHERE queue = q_name AND state = 1 AND place < boundary
+                                         ORDER BY place LIMIT enough) AS counted);
+    elsewhere := (SELECT count(*) FROM handle WHERE queue = q_name AND input AND member <> me);
+    exclusive := EXISTS (SELECT FROM handle WHERE queue = q_name AND handle.exclusive);
+END $$;
 
 -- Messages that members have put which are gone count at this one from now on (queue-sharing rule 10.3.10): up to
 -- `wanted` of those that are available behind `after` and before `boundary`. How many, and where the last of them stands.
