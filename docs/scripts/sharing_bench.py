@@ -1,11 +1,12 @@
 """Measure how fast members of a queue-sharing group put and get, beside a plain queue on the same database.
 
-    python docs/scripts/sharing_bench.py postgresql://user@host/database [--members 1,2,3] [--depth 100000]
+    python docs/scripts/sharing_bench.py postgresql://user@host/database [--members 1,2,3] [--depth 100000] [--units]
 
 A member is a process with an embedded queue manager and connections that put, then get, batches of persistent messages.
 The plain queue is a table with the same columns that such a queue needs, the same kinds of indexes, batches, sessions
 and synchronous_commit: `INSERT ... SELECT unnest(...)`, and `DELETE ... WHERE id IN (SELECT ... FOR UPDATE SKIP LOCKED
-LIMIT n) RETURNING`, written with asyncpg. Both empty what they have filled, and every message is counted.
+LIMIT n) RETURNING`, written with asyncpg. With `--units` each batch is got in a unit of work, or a transaction, and
+then committed. Both empty what they have filled, and every message is counted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import asyncio
 import json
 import multiprocessing
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
@@ -75,7 +77,7 @@ async def member(number: int, arguments: argparse.Namespace, phases: Phases) -> 
     group = QueueSharingGroup(NAME, arguments.dsn)
     async with AsyncExitStack() as stack:
         manager = await stack.enter_async_context(QueueManager.open(name=f"QM{number}", group=group))
-        queues: list[Any] = []
+        queues: list[tuple[Any, Any]] = []
         for _ in range(arguments.connections):
             connection = await stack.enter_async_context(manager.connect("bench"))
             if not queues:
@@ -84,35 +86,31 @@ async def member(number: int, arguments: argparse.Namespace, phases: Phases) -> 
                 )
                 while QUEUE not in manager.core.objects.queues:  # noqa: ASYNC110  # nobody tells of it
                     await asyncio.sleep(0.05)
-            queues.append(await connection.open(QUEUE, MQOO.INPUT_SHARED | MQOO.OUTPUT))
-        share = -(-arguments.messages // len(queues))
-        put_by_each: int = -(-share // arguments.batch) * arguments.batch
-        some = [BODY] * arguments.batch
-        persistent = MessageDescriptor(persistence=1)
+            queues.append((connection, await connection.open(QUEUE, MQOO.INPUT_SHARED | MQOO.OUTPUT)))
+        await phases.run("put", [partial(_put, queue, arguments) for _, queue in queues])
+        await phases.run("get", [partial(_get, *each, arguments) for each in queues])
 
-        def putting(queue: Any) -> Callable[[], Awaitable[int]]:
-            async def put() -> int:
-                for _ in range(0, share, arguments.batch):
-                    await queue.put_many(some, persistent)
-                return put_by_each
 
-            return put
+async def _put(queue: Any, arguments: argparse.Namespace) -> int:
+    some, persistent = [BODY] * arguments.batch, MessageDescriptor(persistence=1)
+    count = 0
+    while count < arguments.messages / arguments.connections:
+        count += len(await queue.put_many(some, persistent))
+    return count
 
-        def getting(queue: Any) -> Callable[[], Awaitable[int]]:
-            async def get() -> int:
-                count = 0
-                while True:
-                    try:
-                        count += len(await queue.get_many(arguments.batch, None, MQGMO.NO_SYNCPOINT))
-                    except MQError as error:
-                        if error.reason != MQRC.NO_MSG_AVAILABLE:
-                            raise
-                        return count
 
-            return get
-
-        await phases.run("put", [putting(queue) for queue in queues])
-        await phases.run("get", [getting(queue) for queue in queues])
+async def _get(connection: Any, queue: Any, arguments: argparse.Namespace) -> int:
+    syncpoint = MQGMO.SYNCPOINT if arguments.units else MQGMO.NO_SYNCPOINT
+    count = 0
+    while True:
+        try:
+            count += len(await queue.get_many(arguments.batch, None, syncpoint))
+        except MQError as error:
+            if error.reason != MQRC.NO_MSG_AVAILABLE:
+                raise
+            return count
+        if arguments.units:
+            await connection.commit()
 
 
 async def plain(number: int, arguments: argparse.Namespace, phases: Phases) -> None:
@@ -139,9 +137,12 @@ async def plain(number: int, arguments: argparse.Namespace, phases: Phases) -> N
         def getting(session: Any) -> Callable[[], Awaitable[int]]:
             async def get() -> int:
                 count = 0
-                while rows := await session.fetch(_DELETE, arguments.batch):
+                while True:
+                    async with session.transaction() if arguments.units else nullcontext():
+                        rows = await session.fetch(_DELETE, arguments.batch)
+                    if not rows:
+                        return count
                     count += len(rows)
-                return count
 
             return get
 
@@ -231,6 +232,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=50)
     parser.add_argument("--messages", type=int, default=10_000, help="that each process puts")
     parser.add_argument("--depth", type=int, default=0, help="messages that are there before")
+    parser.add_argument("--units", action="store_true", help="get in units of work")
     parser.add_argument("--runs", type=int, default=3)
     arguments = parser.parse_args()
     for members in map(int, arguments.members.split(",")):
