@@ -81,6 +81,10 @@ class WorkerProcess:
             self.process.send_signal(number)
         return self.process.wait(PATIENCE)
 
+    def read_out(self) -> None:
+        """Read its log to the end, when it has ended."""
+        self._reader.join(PATIENCE)
+
 
 @contextmanager
 def daemon(folder: Path) -> Iterator[RunningDaemon]:
@@ -117,6 +121,7 @@ def worker(folder: Path, url: str, *options: str, module: str = "shop", **variab
         finally:
             if process.poll() is None:
                 process.kill()
+            worker.read_out()
 
 
 def evermq(url: str, *words: str, text: str | None = None, **variables: str) -> str:
