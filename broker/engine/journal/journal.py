@@ -129,7 +129,7 @@ class Journal:
         self._loop = asyncio.get_running_loop()
         self._submissions: deque[Submission] = deque()
         self._readings: deque[Reading] = deque()
-        self._notes = Rows()
+        self._notes: Rows | None = None
         self._notes_due = False  # they are written, though nothing else is
         self._note_timer: Timer | None = None  # while there are notes that are not due
         self._falling: dict[object | None, StoreFullError] = {}  # connections whose calls fall with an earlier one
@@ -178,6 +178,7 @@ class Journal:
         """Make `rows` durable, which nobody awaits: with what is submitted next, or within `NOTE_WITHIN` seconds. They
         count as submitted now.
         """
+        self._notes = self._notes or Rows()
         self._notes.extend(rows)
         if self._closing:
             self._write_notes()
@@ -217,7 +218,7 @@ class Journal:
 
     def _write_notes(self) -> None:
         """Write the notes now, whatever else there is."""
-        self._notes_due = bool(self._notes)
+        self._notes_due = self._notes is not None
         self._wake()
 
     def _wake(self) -> None:
@@ -349,9 +350,9 @@ class Journal:
     def _next_batch(self) -> list[Submission]:
         """The units that come next: some, and with bodies, as much as the store writes well in one piece."""
         batch: list[Submission] = []
-        if self._notes_due or (self._submissions and self._notes):
+        if self._notes is not None and (self._notes_due or self._submissions):
             batch.append(Submission(self._notes, nobody, None))
-            self._notes, self._notes_due = Rows(), False
+            self._notes, self._notes_due = None, False
             cancel_timer(self._note_timer)
             self._note_timer = None
         count = size = 0
