@@ -242,6 +242,7 @@ _SHARED_QUEUES: Final = {
     "outcome_of_gets_unknown": "The database was lost while messages were got; their outcome is found out.",
     "outcome_still_unknown": "The outcome of a unit of work could not be found out yet.",
     "outcome_unknown": "The database was lost at a commit; its outcome is found out.",
+    "puts_are_not_heard_of_yet": "The member is not told of puts onto a queue yet; who waits looks each second.",
     "rows_of_units_stay": "Rows of units of work are removed later.",
     "shared_queues_not_known": "What is on shared queues could not be read.",
     "snapshots_not_looked_at": "The member could not look for old snapshots of the database; it tries again.",
