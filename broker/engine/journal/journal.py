@@ -130,8 +130,7 @@ class Journal:
         self._submissions: deque[Submission] = deque()
         self._readings: deque[Reading] = deque()
         self._notes: Rows | None = None
-        self._notes_due = False  # they are written, though nothing else is
-        self._note_timer: Timer | None = None  # while there are notes that are not due
+        self._note_timer: Timer | None = None  # without it notes are due: written, though nothing else is
         self._falling: dict[object | None, StoreFullError] = {}  # connections whose calls fall with an earlier one
         self._busy = False  # a batch is being written, or is about to be
         self._room = BOUNDLESS  # of who submitted last
@@ -178,12 +177,12 @@ class Journal:
         """Make `rows` durable, which nobody awaits: with what is submitted next, or within `NOTE_WITHIN` seconds. They
         count as submitted now.
         """
-        self._notes = self._notes or Rows()
+        if self._notes is None:
+            self._notes = Rows()
+            self._note_timer = self._clock.call_later(NOTE_WITHIN, self._write_notes)
         self._notes.extend(rows)
         if self._closing:
             self._write_notes()
-        elif self._note_timer is None and not self._notes_due:
-            self._note_timer = self._clock.call_later(NOTE_WITHIN, self._write_notes)
 
     def read(self, ids: Sequence[int], fetched: Callable[[dict[int, bytes], Exception | None], None]) -> None:
         """Fetch the bodies of these messages."""
@@ -218,8 +217,12 @@ class Journal:
 
     def _write_notes(self) -> None:
         """Write the notes now, whatever else there is."""
-        self._notes_due = self._notes is not None
+        self._end_note_timer()
         self._wake()
+
+    def _end_note_timer(self) -> None:
+        cancel_timer(self._note_timer)
+        self._note_timer = None
 
     def _wake(self) -> None:
         """Begin a batch at the end of this turn of the event loop, with all that is submitted in it."""
@@ -244,7 +247,7 @@ class Journal:
             self._loop.call_soon(self._step, self._go_on)
             return
         self._gathered, self._urgent = 0, False
-        while self._submissions or self._readings or self._notes_due:
+        while self._submissions or self._readings or (self._notes is not None and self._note_timer is None):
             batch = self._next_batch()  # before the reading: what it removes, nobody asks for any more
             if self._readings:
                 self._read()
@@ -350,11 +353,10 @@ class Journal:
     def _next_batch(self) -> list[Submission]:
         """The units that come next: some, and with bodies, as much as the store writes well in one piece."""
         batch: list[Submission] = []
-        if self._notes is not None and (self._notes_due or self._submissions):
+        if self._notes is not None and (self._submissions or self._note_timer is None):
             batch.append(Submission(self._notes, nobody, None))
-            self._notes, self._notes_due = None, False
-            cancel_timer(self._note_timer)
-            self._note_timer = None
+            self._notes = None
+            self._end_note_timer()
         count = size = 0
         while self._submissions and count < self._batch_rows_max and size < BATCH_BYTES_MAX:
             submission = self._submissions.popleft()

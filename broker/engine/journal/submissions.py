@@ -1,4 +1,4 @@
-"""What waits for the journal: units to be written, bodies to be read, and the end of those that cannot be."""
+"""Units that wait to be written by the journal, bodies that wait to be read, and the end of those that cannot be."""
 
 from __future__ import annotations
 
