@@ -127,9 +127,9 @@ async def test_who_asks_what_became_of_a_put_waits_for_the_server_that_is_still_
     await transaction.start()
     await other.execute("UPDATE share SET n = n WHERE queue = 'Q'")
     putting = asyncio.ensure_future(queue.put(b"once"))
-    await waiting_at(members, "put_alike")
+    await _waiting(members, "put_alike")
     line.cut_lines()
-    await waiting_at(members, "settle_turn")
+    await _waiting(members, "settle_turn")
     await transaction.rollback()
     await other.close()
     await putting
@@ -181,7 +181,7 @@ async def test_without_a_database_puts_to_shared_queues_fail_and_others_do_not(
     assert await drained(queue) == [b"before", b"z"]
 
 
-async def waiting_at(members: Members, text: str) -> None:
+async def _waiting(members: Members, text: str) -> None:
     """Return when a statement with this text waits for a lock."""
     waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND strpos(query, $1) > 0"
     while not await members.group.value(waits, text):

@@ -11,7 +11,6 @@ from broker.mqi import MQGMO, MQRC, MessageDescriptor, MQError
 from broker.mqi.structures import GetMessageOptions
 from broker.sharing.gets.waits import Waits
 from tests.conformance.expect import ALL, drained, fails
-from tests.sharing.test_put_outcomes import waiting_at
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,7 +29,7 @@ PERSISTENT = MessageDescriptor(persistence=1)
 
 
 class Told:
-    """What the database tells all members of queues."""
+    """A session that hears the notifications of the database, as members do."""
 
     def __init__(self, session: asyncpg.Connection) -> None:
         self._session = session
@@ -40,7 +39,7 @@ class Told:
         await self._session.add_listener(schema, lambda *told: self._heard.append(str(told[3])))
 
     async def of(self, q_name: str) -> list[str]:
-        """What was told of a queue since the last time: how many arrived, and how many were there before."""
+        """Return what was told of a queue since the last time: how many arrived, were there before, start."""
         await self._session.execute("SELECT 1")  # what was told before comes before the answer
         heard, self._heard = self._heard, []
         return [told.removeprefix(f"{q_name} ") for told in heard if told.startswith(f"{q_name} ")]
@@ -94,15 +93,14 @@ COMMITS_LATE = (
 
 
 async def test_a_put_that_began_before_somebody_waits_and_is_committed_after_that_tells_him(
-    members: Members, here: Queue, there: Queue, monkeypatch: pytest.MonkeyPatch
+    members: Members, here: Queue, there: Queue, rival: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It asks whether anybody watches when it is committed, or keeps who begins to watch waiting until then."""
     for statement in COMMITS_LATE:
         await members.group.rows(statement)
-    other = await members.group.session(application_name="in the way")
-    await other.execute("SELECT pg_advisory_lock(0)")
+    await rival.execute("SELECT pg_advisory_lock(0)")
     putting = asyncio.ensure_future(here.put(b"late"))
-    await waiting_at(members, "put_alike")
+    await members.group.until_blocked(putting)
     serve, looked = Waits._serve_all, asyncio.Event()
 
     async def looks(waits: Waits, queue: SharedQueue) -> bool:
@@ -113,7 +111,7 @@ async def test_a_put_that_began_before_somebody_waits_and_is_committed_after_tha
     monkeypatch.setattr(Waits, "_serve_all", looks)
     getting = asyncio.ensure_future(there.get(options=WAIT))
     await looked.wait()
-    await other.close()
+    await rival.execute("SELECT pg_advisory_unlock(0)")
     await putting
     assert (await getting).data == b"late"
 
@@ -124,10 +122,10 @@ async def test_a_put_between_the_first_look_and_the_watch_is_found(
     notifications = members.member("QM2").notifications
     watch = notifications.watch
 
-    async def puts_first(*arguments: object) -> None:
+    async def puts_first(q_name: str) -> None:
         await here.put(b"between")
         monkeypatch.undo()
-        await watch(*arguments)  # type: ignore[arg-type]
+        await watch(q_name)
 
     monkeypatch.setattr(notifications, "watch", puts_first)
     assert (await there.get(options=WAIT)).data == b"between"
@@ -219,8 +217,7 @@ async def test_who_waits_is_served_while_his_member_cannot_watch(
         await here.put(b"%d" % number)
         assert (await getting).data == b"%d" % number
     getting = asyncio.ensure_future(there.get(options=WAIT))
-    while not await rival.fetchval("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"):
-        pass
+    await members.group.until_blocked(getting)
     await members.stop("QM2")  # in the middle of it
     with pytest.raises(MQError):
         await getting

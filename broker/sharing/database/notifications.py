@@ -24,7 +24,6 @@ from broker.sharing.igq.definitions import MEMBERS_CHANGED, hear_of_members
 from broker.sharing.puts.delays import DELAYED
 
 if TYPE_CHECKING:
-    from broker.core.queues.shared_queue import SharedQueue
     from broker.sharing.database.sessions import DatabaseSession
     from broker.sharing.members.group_member import GroupMember
 
@@ -42,7 +41,7 @@ class Notifications:
         self._ended = anyio.Event()  # the session, or the member's life
         self._lost = False  # a session, with what was told after it
         self._session: DatabaseSession | None = None
-        self._watched: set[str] = set()  # in this session
+        self._watched: set[str] = set()  # by this session
         self._turn = anyio.Lock(fast_acquire=True)  # a session makes one statement at a time
 
     async def listen(self) -> None:
@@ -81,23 +80,22 @@ class Notifications:
         self._lost = True  # whenever the next one begins
         await ended.wait()
 
-    async def watch(self, queue: SharedQueue) -> None:
+    async def watch(self, q_name: str) -> None:
         """Be told of all puts onto a queue from now on. Who waits there looks after that at what was put before. While
         no session hears anything nobody is told: when the next one does all who wait look again.
         """
-        if queue.name in self._watched or self._session is None:
+        if q_name in self._watched:
             return
         async with self._turn:
-            session = self._session
-            if session is None or queue.name in self._watched:
+            session, watched = self._session, self._watched
+            if session is None or q_name in watched:
                 return
             try:
-                await session.execute("SELECT watch($1)", queue.name)
+                await session.execute("SELECT watch($1)", q_name)
             except (asyncpg.PostgresError, *LOST) as error:
-                logger.debug("puts are not heard of yet queue=%s: %s", queue.name, error)  # a poll comes
+                logger.debug("puts are not heard of yet queue=%s: %s", q_name, error)  # a poll comes
             else:
-                if session is self._session:
-                    self._watched.add(queue.name)
+                watched.add(q_name)
 
     def notified(self, payload: str) -> None:
         """Something has become available on a queue (`announce` in the schema), or something else was announced."""

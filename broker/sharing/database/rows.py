@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
@@ -29,6 +29,7 @@ OF_NO_MEMBER: Final = "member = '' AND epoch = 0"
 COLUMNS: Final = "place, persistent, msg_id, descriptor, length, body, backout_count, handling, state, deadline"
 """The columns of a row that `entry_of` reads, and two more."""
 
+_MSG_ID: Final = attrgetter("given_msg_id")  # each that is on a shared queue has one
 _FIELDS: Final = itemgetter(*COLUMNS.split(", ")[:8])
 
 
@@ -102,7 +103,7 @@ def plain_arguments(entries: Sequence[Entry]) -> tuple[Any, ...] | None:
     return (
         rank_of(first.key),
         bool(persistence),
-        b"".join([entry.given_msg_id for entry in entries]),  # type: ignore[misc]  # each has one
+        b"".join(map(_MSG_ID, entries)),
         [first.packed_descriptor()] if same else alike([entry.packed_descriptor() for entry in entries]),
         [entry.data for entry in entries],
     )

@@ -117,8 +117,8 @@ class Lane:
     """A session that is lent to one transaction at a time. `sequence` is the number of the last; it is even. `lasting`:
     what that does has to outlive a crash of the database. `q_name` is the queue on which it counts, "" for none: the
     row of the lane there says whether it was made. It has put so many messages there that have `arrived`, and tells of
-    them when it is committed. `renew` gives it a session, unless it has one; it raises
-    CF_NOT_AVAILABLE (2345).
+    them when it is committed. `renew` gives it a session, unless it has one; it raises CF_NOT_AVAILABLE
+    (2345).
     """
 
     __slots__ = ("_lanes", "arrived", "lasting", "number", "q_name", "sequence", "session")

@@ -94,7 +94,7 @@ class Waits:
             self.watch_all()
 
     async def _serve_queue(self, queue: SharedQueue) -> None:
-        await self._member.notifications.watch(queue)
+        await self._member.notifications.watch(queue.name)
         if await self._serve_all(queue):
             await anyio.sleep(_BUSY_SECONDS)
             self.watch(queue)

@@ -89,7 +89,7 @@ class GroupDeliveries:
 
     async def _serve(self, service: Service) -> None:
         if service.takers:
-            await self._member.notifications.watch(service.queue)  # type: ignore[arg-type]  # it is shared
+            await self._member.notifications.watch(service.queue.name)
             await self._member.repository.up_to_date(partial(self._hand_out, service))
 
     async def _hand_out(self, service: Service) -> None:

@@ -90,7 +90,6 @@ class PutBatch:
         """Make an attempt, as a transaction by itself. Return the place of the first message. Raises QueueFullError,
         and what the database does.
         """
-        lane.lasting = False  # unless something is put
         return await self.write_in(lane.session, lane)
 
     async def write_in(self, session: DatabaseSession, lane: Lane | None = None) -> int:
@@ -99,8 +98,6 @@ class PutBatch:
         joined = self._conversation.hconn.unit
         if joined is not None and joined.shared is not None:
             enter_unit(joined.shared, self._epoch())
-        if not self._placed:
-            return 0
         now = self._conversation.context.clock.time()
         return await put_messages(session, self._placed, now, lane=lane, joined=joined, beyond=self._beyond)
 
@@ -190,9 +187,7 @@ async def write_together(database: Database, batches: Sequence[PutBatch], now: f
 
     async def work(lane: Lane) -> None:
         placed = [entry for batch in batches for entry in await batch.make(lane.session)]
-        lane.lasting = False  # unless something is put
-        if placed:
-            await put_messages(lane.session, placed, now, lane=lane)
+        await put_messages(lane.session, placed, now, lane=lane)
 
     def restore() -> None:
         for batch in reversed(batches):

@@ -223,10 +223,7 @@ class GroupPuts:
             nonlocal made
             with limited(depths):
                 made = make()
-            placed = placed_by(made[0])
-            lane.lasting = False  # unless something is put
-            if placed:
-                await put_messages(lane.session, placed, self._member.now(), lane=lane)
+            await put_messages(lane.session, placed_by(made[0]), self._member.now(), lane=lane)
 
         def restore() -> None:
             nonlocal made

@@ -74,7 +74,8 @@ async def put_messages(
     prepared: UUID | None = None,
     beyond: Mapping[MessageQueue, int] = _NONE,
 ) -> int:
-    """Write messages that have been put on shared queues. Return the place of the first, 0 where nothing is with it.
+    """Write messages that have been put on shared queues, if there are any. Return the place of the first, 0 where
+    nothing is with it.
 
     With the `lane` of the session this is a transaction by itself, else part of the one under way. Messages of the unit
     `joined` stay invisible until that is committed, all those of a `prepared` unit until it is published; others are
@@ -83,8 +84,11 @@ async def put_messages(
     Raises QueueFullError, and what the database does.
     """
     if lane is not None:
-        lane.q_name = entries[0].queue.name
         lane.lasting = any(map(_PERSISTENCE, entries))
+    if not entries:
+        return 0
+    if lane is not None:
+        lane.q_name = entries[0].queue.name
     plain = None if joined is not None or any(beyond.values()) else plain_arguments(entries)
     try:
         if lane is not None and plain is not None:
