@@ -17,6 +17,8 @@ from broker import MQError
 from broker.mqi import MQOO
 from broker.sharing.database import database
 from broker.sharing.database.sessions import DatabaseSession
+from broker.sharing.members import call_tasks
+from broker.sharing.members.call_tasks import CallTasks
 from broker.sharing.members.lease_times import LeaseTimes
 from tests.conformance.expect import ALL
 from tests.sharing.members import Members, lose_line
@@ -180,6 +182,8 @@ async def one(group: GroupDatabase, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
     monkeypatch.setattr(database, "SETTLE_SECONDS", 0.0)
     for name in ("renew", "again", "watch"):
         monkeypatch.setattr(LeaseTimes, name, 0.05)
+    monkeypatch.setattr(call_tasks, "IDLE_MAX", 0)  # whoever works for a call inherits whether it is watched
+    monkeypatch.setattr(CallTasks, "start", lambda tasks, work: tasks._start_soon(tasks._run, work))
     async with Members(group) as members:
         await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)\nALTER QMGR CFCONLOS(TOLERATE)")
         one = OneMember(members)

@@ -39,6 +39,7 @@ from broker.sharing.handlers.tags import Tags
 from broker.sharing.handlers.triggering import Triggering
 from broker.sharing.igq import definitions
 from broker.sharing.igq.agent import Agent, connect_agent
+from broker.sharing.members.call_tasks import CallTasks
 from broker.sharing.members.membership import Membership
 from broker.sharing.puts.delays import MemberDelays
 from broker.sharing.puts.puts import GroupPuts
@@ -96,6 +97,7 @@ class GroupMember:
         self.explaining = Explaining(self)
         self.commands = GroupCommands(self)
         self.agent = Agent(manager, partial(connect_agent, manager))
+        self.call_tasks = CallTasks(manager.start_soon)
         self.stopping = False
         self._runs = False  # beside the calls of programs
         self.stopped = anyio.Event()
@@ -180,6 +182,7 @@ class GroupMember:
         self.repository.notified()
         self.handles.stop()
         self.membership.stop()
+        self.call_tasks.stop()
         for step in self._on_stop:
             contained(step)
 
@@ -204,7 +207,7 @@ class GroupMember:
 
     def ask(self, work: GroupWork[None], what: str, then: Done, hold: CallOrder | None = None) -> None:
         go_on = _nothing if hold is None else hold.hold()
-        self.manager.start_soon(self._ask, work, what, then, hold, go_on)
+        self.call_tasks.start(self._ask(work, what, then, hold, go_on))
 
     async def _ask(
         self,
@@ -216,9 +219,8 @@ class GroupMember:
     ) -> None:
         error: Exception | None = None
         try:
-            with anyio.CancelScope(shield=True):
-                async with nullcontext() if hold is None else self.call_lock(hold):
-                    await work()
+            async with nullcontext() if hold is None else self.call_lock(hold):
+                await work()
         except (MQError, StoreError) as refused:
             error = refused
         except OutcomeUnknownError:

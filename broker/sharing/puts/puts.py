@@ -72,16 +72,15 @@ class GroupPuts:
             gathering.append(put)
         else:
             go_on = conversation.call_order.hold()
-            self._member.manager.start_soon(self._make_all, conversation, put, go_on)
+            self._member.call_tasks.start(self._make_all(conversation, put, go_on))
 
     async def _make_all(self, conversation: Conversation, first: GatheredPut, go_on: Callable[[], None]) -> None:
         puts = [first]
         try:
-            with anyio.CancelScope(shield=True):
-                while puts:
-                    self._gather(conversation, puts)
-                    await self._make(conversation, puts)
-                    puts = self._gather(conversation, [])
+            while puts:
+                self._gather(conversation, puts)
+                await self._make(conversation, puts)
+                puts = self._gather(conversation, [])
         finally:
             contained(self._member.context.perform, conversation.call_order)
             go_on()
