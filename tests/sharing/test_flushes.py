@@ -113,7 +113,7 @@ async def queue(program: Connection) -> Queue:
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("call", ["put", "commit of a put", "commit of a get"])
+@pytest.mark.parametrize("call", ["put", "commit of a put"])
 async def test_what_a_crash_of_the_database_takes_before_it_is_durable_is_made_again(
     durable_group: GroupDatabase, program: Connection, queue: Queue, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
@@ -128,27 +128,43 @@ async def test_what_a_crash_of_the_database_takes_before_it_is_durable_is_made_a
 
     if call == "commit of a put":
         await queue.put(b"2", PERSISTENT, MQPMO.SYNCPOINT)
-    elif call == "commit of a get":
-        await queue.get(options=MQGMO.SYNCPOINT)
     monkeypatch.setattr(Flushes, "flush", crash_first)
     if call == "put":  # with what has a put written by more than one statement: of others the commit waits itself
         await queue.put(b"2", MessageDescriptor(persistence=1, correl_id=bytes(23) + b"C"))
     else:
         await program.commit()
     assert crashed
-    assert await drained(queue) == ([b"1", b"2"] if "put" in call else [])
+    assert await drained(queue) == [b"1", b"2"]
 
 
 @pytest.mark.postgres
-async def test_what_is_got_outside_syncpoint_is_durable_with_its_own_commit(
-    durable_group: GroupDatabase, queue: Queue, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("step", ["get", "get in a unit", "commit of a get"])
+async def test_what_tells_nobody_is_durable_with_its_own_commit(
+    durable_group: GroupDatabase, program: Connection, queue: Queue, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """It tells nobody, so it need not be short: no other waits for it."""
+    """It need not be short: no other waits for it."""
     monkeypatch.setattr(Flushes, "flush", AsyncMock(side_effect=AssertionError))
-    assert (await queue.get()).data == b"1"
+    assert (await queue.get(options=MQGMO.NO_SYNCPOINT if step == "get" else MQGMO.SYNCPOINT)).data == b"1"
+    if step == "commit of a get":
+        await program.commit()
     monkeypatch.undo()
     await asyncio.to_thread(durable_group.server.restart, "immediate")
+    await program.commit()
     assert await drained(queue) == []
+
+
+@pytest.mark.postgres
+async def test_a_commit_that_is_asked_for_again_waits_for_the_disk(
+    durable_group: GroupDatabase, program: Connection, queue: Queue
+) -> None:
+    """What has committed it may not have waited."""
+    await queue.get(options=MQGMO.SYNCPOINT)
+    ((unit,),) = [row.values() for row in await durable_group.rows("SELECT id FROM unit_of_work")]
+    session = await durable_group.session(**{"evermq.member": "QM1", "evermq.epoch": "1"})
+    waited = [await session.fetchval("SELECT waited FROM commit_units('QM1', 1, $1, true)", [unit]) for _ in range(2)]
+    await session.close()
+    assert waited == [True, False]
+    await program.commit()
 
 
 @pytest.mark.postgres

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.postgres
 
+_COMMIT = "SELECT decided FROM commit_units('QM1', current_setting('evermq.epoch')::bigint, $1)"
 PERSISTENT = MessageDescriptor(persistence=1)
 ASKS = MessageDescriptor(persistence=1, msg_type=1, report=2048, reply_to_q="REPLIES")  # MQRO_COD
 
@@ -91,7 +92,7 @@ async def test_trap_2_who_asks_for_an_outcome_waits_for_the_server_that_is_still
     old = await session_of(members, "QM1")
     late = old.transaction()
     await late.start()
-    assert await old.fetchval("SELECT commit_units('QM1', current_setting('evermq.epoch')::bigint, $1)", [row["id"]])
+    assert await old.fetchval(_COMMIT, [row["id"]])
     learning = asyncio.ensure_future(outcomes_of(members["QM1"]).learn(row["id"]))
     await waits(members)
     assert not learning.done()
@@ -110,9 +111,7 @@ async def test_trap_2_a_unit_that_was_found_active_and_backed_out_cannot_be_comm
     (row,) = await members.group.rows("SELECT id FROM unit_of_work")
     assert not await outcomes_of(members["QM1"]).learn(row["id"])
     late = await session_of(members, "QM1")
-    assert not await late.fetchval(
-        "SELECT commit_units('QM1', current_setting('evermq.epoch')::bigint, $1)", [row["id"]]
-    )
+    assert not await late.fetchval(_COMMIT, [row["id"]])
     await late.close()
     with fails(MQRC.BACKED_OUT):
         await program.commit()

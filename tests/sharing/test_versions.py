@@ -415,6 +415,7 @@ async def _versions(group: GroupDatabase) -> dict[str, int]:
     return {row["name"]: row["version"] for row in await group.rows("SELECT name, version FROM member")}
 
 
-def test_sessions_say_of_which_version_their_member_is() -> None:
-    settings = Database(QueueSharingGroup("GRP1", ""), "QM1")._settings("start", 0)
-    assert settings["evermq.version"] == str(THIS)
+async def test_sessions_say_of_which_version_their_member_is(group: GroupDatabase) -> None:
+    session = await Database(QueueSharingGroup(group.name, group.dsn), "QM1").session("start")
+    assert await session.fetchval("SELECT current_setting('evermq.version')") == str(THIS)
+    await session.close()

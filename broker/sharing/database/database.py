@@ -57,10 +57,10 @@ _FIRST: Final = ("start", "administration")
 
 _OVER: Final = "the queue manager has lost its queue-sharing group, and joined it again, meanwhile"
 _PAUSE_SECONDS: Final = 0.1
-_COMMIT_AND_WAIT: Final = "SET LOCAL synchronous_commit = on; COMMIT"
-"""For what tells nobody: the commit of a notification keeps all others of the cluster waiting as long as it waits."""
-
 _ANNOUNCE: Final = "SELECT announce_to_watchers($1, $2, depth_of($1) - $2)"
+
+_ENTER: Final = "BEGIN; SELECT enter({:d})"
+"""One round trip: a number of ours alone, the session knows the name."""
 
 SETTLE: Final = "SELECT settle_turn($1, $2, $3)"
 """With the lane of a transaction, its queue and its number."""
@@ -76,7 +76,7 @@ class Database:
     def __init__(self, group: GroupAddress, member: str) -> None:
         self.member = member
         self.figures = SessionFigures()
-        self.over: Callable[[str], None] = _not_reported
+        self.over: Callable[[str], None] = lambda _: None
         """Called, with the reason, when the fence says that this life of the member is over."""
         self.sql = released()
         """Of this member's release."""
@@ -120,10 +120,21 @@ class Database:
         await self._recovery.close()
         await self._lanes.close()
 
+    async def tidy(self) -> None:
+        """End what commits have begun and nobody goes on with, for as long as this life of the member lasts."""
+        await self._lanes.tidy(self._times.watch)
+
     async def session(self, purpose: str, lane: int = 0) -> DatabaseSession:
         """A session of one's own, to be closed by the caller; for calls on this lane."""
         name = f"{self._group.name}/{self.member}/{self.epoch}/{purpose}"
-        session = await self._connector.session(name, self._settings(purpose, lane), first=purpose in _FIRST)
+        own = {
+            "search_path": self._group.schema,
+            "evermq.member": self.member,
+            "evermq.epoch": str(self.epoch),
+            "evermq.version": str(self.sql.version),
+        }
+        settings = own | settings_for(purpose, lane, self._times)
+        session = await self._connector.session(name, settings, first=purpose in _FIRST)
         session.figures = self.figures
         if purpose != "calls":
             return session
@@ -139,15 +150,6 @@ class Database:
                 extra={"event": "database_crashed"},
             )
         return session
-
-    def _settings(self, purpose: str, lane: int) -> dict[str, str]:
-        own = {
-            "search_path": self._group.schema,
-            "evermq.member": self.member,
-            "evermq.epoch": str(self.epoch),
-            "evermq.version": str(self.sql.version),
-        }
-        return own | settings_for(purpose, lane, self._times)
 
     # Transactions
 
@@ -167,29 +169,28 @@ class Database:
         async def in_session(lane: Lane) -> T:
             return await work(lane.session)
 
-        # one round trip: numbers of ours alone, the session knows the name
-        return self._transact(in_session, restore, "BEGIN; SELECT enter({:d})", joining=joining)
+        return self._transact(in_session, restore, joining=joining)
 
     def transact_in_hand(self, work: Callable[[Lane], Awaitable[T]]) -> Coroutine[Any, Any, T]:
         """As `transact_at_once`, but it is committed when its result is in hand: where the session is lost before,
-        nothing has happened.
+        nothing has happened. Behind one with a result the next is likely to come: its commit begins that.
         """
-        return self._transact(work, _nothing, "BEGIN", waits=True)
+        return self._transact(work, _nothing, in_hand=True)
 
     def _transact(
         self,
         work: Callable[[Lane], Awaitable[T]],
         restore: Callable[[], None],
-        begin: str,
         *,
         joining: bool = False,
-        waits: bool = False,
+        in_hand: bool = False,
     ) -> Coroutine[Any, Any, T]:
 
         async def in_transaction(lane: Lane) -> T:
             session = lane.session
             try:
-                await session.execute(begin.format(lane.sequence))
+                if not lane.chained:
+                    await session.execute("BEGIN" if in_hand else _ENTER.format(lane.sequence))
                 result = await work(lane)
             except Exception:
                 await lane.roll_back()
@@ -198,8 +199,7 @@ class Database:
                 lane.drop()  # nobody waits for what the server makes of it
                 raise
             try:
-                await session.execute(_COMMIT_AND_WAIT if waits and lane.lasting else "COMMIT")
-                lane.lasting = lane.lasting and not (waits and not session.unreplicated)
+                await (lane.commit_and_wait(chain=bool(result)) if in_hand else session.execute("COMMIT"))
             except LOST as error:
                 if lane.is_lost(error):
                     raise MaybeMadeError(result) from error
@@ -209,7 +209,7 @@ class Database:
                 raise
             return result
 
-        return self._make(in_transaction, restore, self._recovery if joining else self._lanes)
+        return self._make(in_transaction, restore, self._recovery if joining else self._lanes, chained=in_hand)
 
     def transact_at_once(
         self, work: Callable[[Lane], Awaitable[T]], restore: Callable[[], None] = _nothing
@@ -234,11 +234,13 @@ class Database:
 
         return self._make(by_itself, restore, self._lanes)
 
-    async def _make(self, make: Callable[[Lane], Awaitable[T]], restore: Callable[[], None], lanes: Lanes) -> T:
+    async def _make(
+        self, make: Callable[[Lane], Awaitable[T]], restore: Callable[[], None], lanes: Lanes, *, chained: bool = False
+    ) -> T:
         self.figures.transactions += 1
         life = self.epoch
         try:
-            async with lanes.lend() as lane:
+            async with lanes.lend(chained=chained) as lane:
                 for attempt in range(1, ATTEMPTS + 1):
                     if self.epoch != life:
                         raise MQError(MQRC.CF_NOT_AVAILABLE, _OVER)
@@ -326,9 +328,9 @@ class Database:
         """
         return list(await self._again(lambda session: session.fetch(query, *arguments), lasting=True))
 
-    async def decide(self, query: str, *arguments: Any) -> list[Any]:
+    async def decide(self, query: str, *arguments: Any) -> Any:
         """As `repeat`, for what must not be said to have failed where it may have been made: it is asked again for a
-        while. Raises OutcomeUnknownError too.
+        while. Its row, which says whether it has `waited` for the disk. Raises OutcomeUnknownError too.
         """
         self.figures.transactions += 1
         life, attempts, until = self.epoch, ATTEMPTS, 0.0
@@ -338,8 +340,9 @@ class Database:
                     if self.epoch != life:
                         raise MQError(MQRC.CF_NOT_AVAILABLE, _OVER)
                     await lane.renew()
-                    found = list(await lane.session.fetch(query, *arguments))
-                    await self._flushes.flush(lane)
+                    found = await lane.session.fetchrow(query, *arguments)
+                    if not found["waited"] or lane.session.unreplicated:
+                        await self._flushes.flush(lane)
                     return found
                 except (MQError, asyncpg.PostgresError, *LOST) as error:
                     if sqlstate_of(error) in AGAIN:
@@ -394,7 +397,3 @@ class Database:
 
 def _kept_away() -> MQError:
     return MQError(MQRC.CF_STRUC_IN_USE, f"others have kept this call from being made {ATTEMPTS} times: make it again")
-
-
-def _not_reported(why: str) -> None:
-    """Nobody asks."""

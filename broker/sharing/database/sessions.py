@@ -137,8 +137,18 @@ class Lane:
         """The reason why it gets no session any more; "" where it does."""
         return self._lanes.why_shut
 
+    @property
+    def chained(self) -> bool:
+        """True if the commit of its last transaction has begun the next (`COMMIT AND CHAIN`)."""
+        session = self.session
+        return session is not None and not session.is_closed() and bool(session.is_in_transaction())
+
     async def renew(self) -> None:
         await self._lanes.renew(self)
+
+    def waited(self) -> None:
+        """Its transaction has waited for the disk with its commit, unless a standby may not have it."""
+        self.lasting = self.lasting and self.session.unreplicated
 
     def drop(self) -> None:
         """The session is of no use any more."""
@@ -154,6 +164,14 @@ class Lane:
             self.drop()
             return True
         return False
+
+    async def commit_and_wait(self, *, chain: bool) -> None:
+        """Commit a transaction, and wait for the disk: it tells nobody, since the commit of a notification keeps all
+        others of the cluster waiting as long. To `chain` begins the next with it.
+        """
+        wait = "SET LOCAL synchronous_commit = on; " if self.lasting else ""
+        await self.session.execute(wait + ("COMMIT AND CHAIN" if chain else "COMMIT"))
+        self.waited()
 
     async def roll_back(self) -> None:
         """End a transaction that is not to be committed; where that cannot be, the session with it."""
@@ -180,6 +198,7 @@ class Lanes:
         self._free = self._all[::-1]
         self._shut = NOT_JOINED
         self._cuts = 0  # times that all sessions were cut off
+        self._idle: dict[Lane, int] = {}  # those that were chained at the last look, behind these transactions
 
     @property
     def why_shut(self) -> str:
@@ -220,16 +239,40 @@ class Lanes:
             lane.drop()
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[Lane]:
-        """A lane with a session, for as long as the block lasts. Raises CF_NOT_AVAILABLE (2345)."""
+    async def lend(self, *, chained: bool = False) -> AsyncIterator[Lane]:
+        """A lane with a session, for as long as the block lasts: a `chained` one only to who can go on with its
+        transaction. Raises CF_NOT_AVAILABLE (2345).
+        """
         self._figures.waits += not self._free
         async with self._limit:
-            lane = self._free.pop()  # the one used last: its session is warm
+            last = self._free[::-1]  # the one used last first: its session is warm
+            lane = next((lane for lane in last if lane.chained is chained), last[0])
+            self._free.remove(lane)
             try:
+                if lane.chained and not chained:
+                    await lane.roll_back()
                 await self.renew(lane)
                 yield lane
             finally:
                 self._free.append(lane)
+
+    async def tidy(self, pause: float) -> None:
+        """Call `end_idle` every so many seconds."""
+        while True:
+            await anyio.sleep(pause)
+            await self.end_idle()
+
+    async def end_idle(self) -> None:
+        """End the transactions that have been begun, and not gone on with since this was called before."""
+        idle, self._idle = self._idle, {lane: lane.sequence for lane in self._free if lane.chained}
+        for lane, sequence in idle.items():
+            async with self._limit:
+                if lane in self._free and lane.chained and lane.sequence == sequence:
+                    self._free.remove(lane)
+                    try:
+                        await lane.roll_back()
+                    finally:
+                        self._free.append(lane)
 
     async def renew(self, lane: Lane) -> None:
         """Give a lane a session, unless it has one. Raises CF_NOT_AVAILABLE (2345)."""

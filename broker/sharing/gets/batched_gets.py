@@ -122,6 +122,8 @@ class BatchedGets:
             lane.q_name = queue.name
             rows = list(await lane.session.fetch(_GET, lane.sequence, queue.name, queue.version, now(), *arguments))
             lane.lasting = any(map(_PERSISTENT, rows))
+            if kept:  # it has committed
+                lane.waited()
             if not kept and rows and all(map(_ABANDONED, joined)):
                 raise _NobodyTakesError
             return rows

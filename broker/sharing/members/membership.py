@@ -265,6 +265,7 @@ class Membership:
         """Keep the lease and look after peers, until the life ends or the queue manager does."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._keep_lease, name=f"lease of {self.name}")
+            tasks.start_soon(self._database.tidy, name=f"idle sessions of {self.name}")
             tasks.start_soon(self.takeover.watch, name=f"peers of {self.name}")
             tasks.start_soon(SnapshotWatch(self._database).run, name=f"snapshots that {self.name} looks at")
             tasks.start_soon(self._until_stop, name=f"end of {self.name} in its group")

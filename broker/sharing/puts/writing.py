@@ -106,7 +106,7 @@ async def put_messages(
 async def _put_alike(session: DatabaseSession, lane: Lane, queue: Any, plain: tuple[Any, ...]) -> None:
     """Write messages of one queue that differ in their identifiers and data alone, and wait for the disk."""
     queue.depth = await session.fetchval(_PUT_ALIKE, lane.sequence, queue.name, queue.version, queue.max_depth, *plain)
-    lane.lasting = lane.lasting and session.unreplicated
+    lane.waited()
 
 
 async def _put_all(

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from broker.sharing.members.group_member import GroupMember
     from broker.storage.store import Done
 
-_COMMIT: Final = "SELECT commit_units($1, $2, $3)"
+_COMMIT: Final = "SELECT * FROM commit_units($1, $2, $3, true)"
+_COMMIT_WITH_MORE: Final = "SELECT decided FROM commit_units($1, $2, $3)"
 _SHARED = attrgetter("queue.shared")
 
 
@@ -164,8 +165,8 @@ class Units:
         is asked again where the answer was lost.
         """
         ids = [id for call in calls for id in call]
-        ((committed,),) = await self._database.decide(_COMMIT, self._database.member, self._database.epoch, ids)
-        return [committed or ()] * len(calls)
+        found = await self._database.decide(_COMMIT, self._database.member, self._database.epoch, ids)
+        return [found["decided"] or ()] * len(calls)
 
     async def _write_and_commit(self, unit: Unit) -> None:
         """Commit a unit with what it puts only now, the reports that it causes, or an implicit one."""
@@ -178,7 +179,7 @@ class Units:
 
         async def work(session: DatabaseSession) -> None:
             await write_puts(self._database, session, unit, self._member.now(), joined=part.id is not None)
-            if part.id is not None and not await session.fetchval(_COMMIT, *own, [part.id]):
+            if part.id is not None and not await session.fetchval(_COMMIT_WITH_MORE, *own, [part.id]):
                 raise MQError(MQRC.BACKED_OUT, "the unit of work was backed out by the queue-sharing group")
 
         while True:

@@ -114,6 +114,9 @@ BEGIN
         INSERT INTO unit_of_work (id, member, epoch, tag)
             SELECT id, me, my_epoch, tag FROM unnest(begun, tags) AS b (id, tag) WHERE id = ANY (used);
         PERFORM goes_on(id, my_epoch) FROM unnest(used) AS u (id) WHERE NOT id = ANY (begun);
+        IF held_ps IS NOT NULL THEN  -- of a get that commits by itself
+            PERFORM set_config('synchronous_commit', 'on', true);
+        END IF;
         RETURN QUERY
             WITH p AS (DELETE FROM message_persistent WHERE ctid = ANY (held_ps) RETURNING *),
                  n AS (DELETE FROM message_nonpersistent WHERE ctid = ANY (held_ns) RETURNING *)

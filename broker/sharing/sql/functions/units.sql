@@ -17,14 +17,17 @@ BEGIN
     END IF;
 END $$;
 
--- These units are committed, with all their effects, in the life of the member in which they began. Those that are: the
--- same when it is asked again.
-CREATE OR REPLACE FUNCTION commit_units(me text, my_epoch bigint, units uuid[]) RETURNS uuid[] LANGUAGE plpgsql AS $$
+-- These units are committed, with all their effects, in the life of the member in which they began. `decided` are those
+-- that are: the same when it is asked again. As a transaction `by_itself` its commit has `waited` for the disk, unless
+-- somebody is told of messages.
+CREATE OR REPLACE FUNCTION commit_units(
+    me text, my_epoch bigint, units uuid[], by_itself boolean DEFAULT false, OUT decided uuid[], OUT waited boolean
+) LANGUAGE plpgsql AS $$
 DECLARE
     this_second double precision := now_seconds();
-    decided uuid[];
     touched record;
 BEGIN
+    waited := by_itself;
     PERFORM fence(me, my_epoch);
     WITH active AS (
         UPDATE unit_of_work SET state = 'COMMITTED' WHERE id = ANY (units) AND member = me AND epoch = my_epoch
@@ -51,6 +54,7 @@ BEGIN
                      min(not_before) FILTER (WHERE state = 8) AS due
                 FROM shown GROUP BY queue
         LOOP
+            waited := false;
             PERFORM announce(touched.queue, touched.arrived, depth_of(touched.queue) - touched.arrived, touched.starting);
             PERFORM announce_delayed(touched.due);
         END LOOP;
@@ -63,8 +67,11 @@ BEGIN
     END IF;
     IF coalesce(cardinality(decided), 0) < cardinality(units) THEN
         decided := ARRAY(SELECT id FROM unit_of_work WHERE id = ANY (units) AND member = me AND state = 'COMMITTED');
+        waited := false;  -- what has committed them may be on its way to the disk
     END IF;
-    RETURN decided;
+    IF waited THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
 END $$;
 
 -- What has become of a unit, once whoever is still at it has ended: 'COMMITTED' or 'BACKED_OUT'. One that nobody has
