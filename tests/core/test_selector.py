@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from broker.core.queues.handles import Hconn
 from broker.core.selector import selector
 from broker.core.selector.compiling import DEPTH_MAX, LENGTH_MAX, compile_text
+from broker.core.selector.values import compare
 from broker.mqi import MQENC, MQRC, MessageDescriptor, MQError, ObjectDescriptor
 from broker.mqi.layouts.rfh2 import MQRFH2
 from tests.core.world import ALL, Access, Program, World, fails, name_of
@@ -202,6 +203,39 @@ def test_the_deepest_selector_allowed_is_evaluated() -> None:
 def test_length_is_bounded() -> None:
     with fails(MQRC.SELECTION_STRING_ERROR):
         selector("flag" + " " * LENGTH_MAX)
+
+
+@pytest.mark.parametrize(
+    ("text", "conjuncts"),
+    [
+        ("size = 5", [("size", "=", 5)]),
+        ("5 < size", [("size", ">", 5)]),
+        ("5 <> size", [("size", "<>", 5)]),
+        ("-5 <= size", [("size", ">=", -5)]),
+        (
+            "size > 2 and (colour = 'red' and 2.5 >= weight)",
+            [("size", ">", 2), ("colour", "=", "red"), ("weight", "<=", 2.5)],
+        ),
+        ("size between 1 and 9", [("size", ">=", 1), ("size", "<=", 9)]),
+        ('key = "0x0AFC" and flag', [("key", "=", b"\x0a\xfc")]),
+        ("size > 2 or colour = 'red'", []),
+        ("not size > 2", []),
+        ("size not between 1 and 9", []),
+        ("size + 1 = 6", []),
+        ("size = weight", []),
+        ("size is not null and colour in ('red') and colour like 'r%'", []),
+    ],
+)
+def test_a_selector_says_what_must_be_true_for_it_to_be(text: str, conjuncts: list[tuple[str, str, Value]]) -> None:
+    assert list(compile_text(text).conjuncts) == conjuncts
+
+
+@tries(200)
+@given(st.lists(st.sampled_from(TABLE), min_size=1, max_size=4), st.sampled_from(["and", "or"]))
+def test_what_is_true_has_only_true_conjuncts(parts: list[tuple[str, bool | None]], word: str) -> None:
+    node = compile_text(f" {word} ".join(f"({text})" for text, _ in parts))
+    if node.evaluate(PROPERTIES.get) is True:
+        assert all(compare(order, PROPERTIES.get(name), value) for name, order, value in node.conjuncts)
 
 
 def test_a_pattern_takes_no_time_to_miss() -> None:

@@ -34,16 +34,29 @@ DEPTH_MAX: Final = 100
 CONDITION, NUMBER, TEXT, ANY = range(4)
 _KINDS: Final = ("a condition", "a number", "a text", "anything")
 _INTEGER_MAX: Final = 2**63
+_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+class Comparison(NamedTuple):
+    """A name compared with a literal."""
+
+    name: str
+    order: str
+    value: Value
 
 
 class Node(NamedTuple):
-    """A part of a selector. `names` are those it looks up; `name` is there when it is nothing but a name."""
+    """A part of a selector. `names` are those it looks up; `name` is there when it is nothing but a name, and `value`
+    when it is a literal. It cannot be true unless all of `conjuncts` are.
+    """
 
     kind: int
     evaluate: Function
     names: frozenset[str]
     depth: int
     name: str = ""
+    value: Value = None
+    conjuncts: tuple[Comparison, ...] = ()
 
 
 def compile_text(text: str) -> Node:
@@ -81,7 +94,7 @@ def _node(kind: int, evaluate: Function, *parts: Node) -> Node:
 
 
 def _literal(kind: int, value: Value) -> Node:
-    return _node(kind, lambda lookup: value)
+    return _node(kind, lambda lookup: value)._replace(value=value)
 
 
 def _inverse(node: Node) -> Node:
@@ -108,14 +121,21 @@ def _junction(nodes: tuple[Node, ...], decisive: bool) -> Node:
                 result = None
         return result
 
-    return _node(CONDITION, junction, *nodes)
+    conjuncts = () if decisive else tuple(each for node in nodes for each in node.conjuncts)
+    return _node(CONDITION, junction, *nodes)._replace(conjuncts=conjuncts)
 
 
 def _comparison(left: Node, order: str, right: Node) -> Node:
     if order not in ("=", "<>"):
         left, right = _expect(left, NUMBER), _expect(right, NUMBER)
     first, second = left.evaluate, right.evaluate
-    return _node(CONDITION, lambda lookup: compare(order, first(lookup), second(lookup)), left, right)
+    conjuncts: tuple[Comparison, ...] = ()
+    if left.name and right.value is not None:
+        conjuncts = (Comparison(left.name, order, right.value),)
+    elif right.name and left.value is not None:
+        conjuncts = (Comparison(right.name, _MIRRORED.get(order, order), left.value),)
+    node = _node(CONDITION, lambda lookup: compare(order, first(lookup), second(lookup)), left, right)
+    return node._replace(conjuncts=conjuncts)
 
 
 def _chain(first: Node, *rest: Token | Node) -> Node:
@@ -210,7 +230,8 @@ class _Nodes(Transformer[Token, Node]):
 
     def signed(self, sign: Token, node: Node) -> Node:
         evaluate = _expect(node, NUMBER).evaluate
-        return _node(NUMBER, lambda lookup: reckon(str(sign), 0, evaluate(lookup)), node)
+        value = None if node.value is None else reckon(str(sign), 0, node.value)
+        return _node(NUMBER, lambda lookup: reckon(str(sign), 0, evaluate(lookup)), node)._replace(value=value)
 
     def identifier(self, token: Token) -> Node:
         name = str(token)

@@ -56,9 +56,11 @@ _FIELDS: Final = {
 
 
 class Selector:
-    """A selector compiled. The same text is the same object while many do not come between."""
+    """A selector compiled. The same text is the same object while many do not come between. `conjuncts` are comparisons
+    of fields of the descriptor, by the names of an `Entry`, without which it is not true.
+    """
 
-    __slots__ = ("_evaluate", "text")
+    __slots__ = ("_evaluate", "conjuncts", "text")
 
     def __init__(self, text: str) -> None:
         from broker.core.selector.compiling import compile_text  # with the first selector: its parser is large
@@ -69,6 +71,9 @@ class Selector:
                 raise MQError(MQRC.SELECTOR_SYNTAX_ERROR, f"{name}: MQMD has no such field")
         self.text = text
         self._evaluate = node.evaluate
+        self.conjuncts = tuple(
+            each._replace(name=_FIELDS[each.name]) for each in node.conjuncts if each.name in _FIELDS
+        )
 
     def matches(self, entry: Entry) -> bool:
         """True if the condition is true of the message; neither false nor unknown will do."""

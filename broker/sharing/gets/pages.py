@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.core.message.entry import AVAILABLE, DELAYED
 from broker.core.message.logical_order import GROUPED, IN_PARTS, LAST_MSG_IN_GROUP, LAST_SEGMENT, SEGMENTS
 from broker.core.queues.shelf.views import GROUP_START, PART, START, WHOLE_GROUP
+from broker.core.selector.values import is_number
 from broker.mqi.structures import NO_ID
 from broker.sharing.database.rows import COLUMNS, entry_of
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from broker.core.queues.handles import Handle
     from broker.core.queues.shared_queue import SharedQueue
     from broker.core.queues.shelf.selection import Request
+    from broker.core.selector import Selector
     from broker.sharing.database.sessions import DatabaseSession
 
 LONG: Final = 100
@@ -34,6 +36,18 @@ LONGEST: Final = 1600
 """Messages of a page that the core judges: of the first, and of the longest. Where nothing suits the next is twice as
 long.
 """
+
+SLICE: Final = 16
+"""So many times as many are looked at for a page, but the first, where the database can tell that most do not suit."""
+
+_NUMBERS: Final = {
+    "persistence": "persistent::integer",
+    "msg_seq_number": "msg_seq_number",
+    "offset": "byte_offset",
+    "backout_count": "backout_count",
+}
+_IDS: Final = ("msg_id", "correl_id", "group_id")
+"""Fields of the descriptor that are columns, by the names of an entry."""
 
 _LIGHT: Final = COLUMNS.replace("body", "NULL::bytea AS body")
 _UNEXPIRED: Final = "(deadline IS NULL OR deadline > $2)"
@@ -74,18 +88,26 @@ async def page(
 ) -> Page:
     """The messages behind `after` that a request can be about: one of them, or a page of this length to be judged."""
     judged = needs_judgement(request)
-    limit = length if judged else 1
+    length = length if judged else 1
     conditions, values = _conditions(handle, request, now, after)
-    each = f"SELECT {_LIGHT if judged else COLUMNS} FROM message WHERE {' AND '.join(conditions)}"
+    compared = [] if request.selector is None or _wants_groups(request) else _compared(request.selector, values)
+    limit = SLICE * length if compared and length > LONG else length
+    suits = " AND ".join(compared) or "true"
+    each = f"SELECT {_LIGHT if judged else COLUMNS}, {suits} AS suits FROM message WHERE {' AND '.join(conditions)}"
     ordered = f"ORDER BY place LIMIT {limit:d}"
     found = f"{each} AND {_available(request)} {ordered}"
     if request.delayed:
         found = f"({found}) UNION ALL ({each} AND state = {DELAYED} {ordered}) {ordered}"
-    text = f"SELECT o.overdue, m.* FROM ({_OVERDUE}) AS o LEFT JOIN LATERAL ({found}) AS m ON true ORDER BY m.place"
+    text = (
+        f"WITH slice AS MATERIALIZED ({found}) SELECT o.overdue, s.seen, s.last, m.* FROM ({_OVERDUE}) AS o, "
+        "(SELECT count(*) AS seen, max(place) AS last FROM slice) AS s LEFT JOIN LATERAL "
+        f"(SELECT * FROM slice WHERE suits ORDER BY place LIMIT {length:d}) AS m ON true ORDER BY m.place"
+    )
     rows = await session.fetch(text, *values)
-    overdue = bool(rows[0]["overdue"])
+    overdue, last = bool(rows[0]["overdue"]), rows[0]["last"] if rows[0]["seen"] == limit else None
     entries = [entry_of(queue, row) for row in rows if row["place"] is not None]
-    last = entries[-1].key if len(entries) == limit else None
+    if len(entries) == length:
+        last = entries[-1].key
     if _wants_groups(request):
         entries = await _with_groups(session, queue, entries, now, handle.position.locked)
     return Page(entries, last, overdue)
@@ -162,6 +184,21 @@ def _conditions(handle: Handle, request: Request, now: float, after: int) -> tup
         own = f" OR e.place = ANY (${len(values)})"
     conditions += _starts(request, own)
     return conditions, values
+
+
+def _compared(selector: Selector, values: list[Any]) -> list[str]:
+    """Return what the columns of a message must say where a selector is true; the core judges by all of it. What it
+    compares with becomes part of `values`.
+    """
+    conditions = []
+    for name, order, value in selector.conjuncts:
+        if name in _NUMBERS and is_number(value):
+            values.append(float(value))  # type: ignore[arg-type]  # a number
+            conditions.append(f"{_NUMBERS[name]}::float8 {order} ${len(values)}")
+        elif name in _IDS and order == "=" and isinstance(value, bytes) and len(value) == len(NO_ID):
+            values.append(value)
+            conditions.append(f"coalesce({name}, '\\x{NO_ID.hex()}') = ${len(values)}")
+    return conditions
 
 
 def queue_name(handle: Handle) -> str:
