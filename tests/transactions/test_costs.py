@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import aiosqlite
 import pytest
 
-from broker import Deliveries
+from broker import Deliveries, Message
 from broker.databases.calls import AdapterCalls
 from broker.engine.conversation import Conversation
-from broker.mqi import MQGI_NONE, MessageDescriptor, Settlement
+from broker.mqi import MQMF, Settlement
 from broker.transactions import Decision, PreparedDelivery
 from broker.transactions.decisions import DecisionSender
 from tests.databases.ways import ORDERS, Aiosqlite, DatabaseWay
@@ -111,25 +111,28 @@ async def test_d4_9_those_of_one_turn_are_prepared_in_one_call_and_decided_in_on
 
 
 @pytest.mark.parametrize(
-    ("others", "order_by", "group_id", "commit", "waits"),
+    ("others", "order_by", "flags", "commit", "waits"),
     [
-        (1, "", MQGI_NONE, True, True),
-        (1, "group_id", MQGI_NONE, True, True),
-        (0, "", MQGI_NONE, True, False),  # nobody would come whom it could go with
-        (1, "*", MQGI_NONE, True, False),  # the next of its order waits for it
-        (1, "group_id", b"g" * 24, True, False),
-        (1, "", MQGI_NONE, False, False),
+        (1, "", 0, True, True),
+        (1, "group_id", 0, True, True),
+        (0, "", 0, True, False),  # nobody would come whom it could go with
+        (1, "*", 0, True, False),  # the next of its order waits for it
+        (1, "group_id", MQMF.MSG_IN_GROUP, True, False),
+        (1, "group_id", MQMF.LAST_MSG_IN_GROUP | MQMF.MSG_IN_GROUP, True, False),
+        (1, "group_id", MQMF.SEGMENT, True, False),
+        (1, "", 0, False, False),
     ],
 )
 async def test_d4_9_a_commit_that_nobody_waits_for_goes_with_what_is_prepared_a_little_later(
-    others: int, order_by: str, group_id: bytes, commit: bool, waits: bool, monkeypatch: pytest.MonkeyPatch
+    others: int, order_by: str, flags: int, commit: bool, waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handler_database, "DECIDE_WITHIN", 1e6)
     side = QueueManagerSide()
     database = database_on(side, DecisionSender(bytes(16), "orders", lambda *_: None))
     handler = SimpleNamespace(options=SimpleNamespace(order_by=order_by))
     server = SimpleNamespace(runs=set(range(1 + others)), handler=handler)
-    run: Any = SimpleNamespace(server=server, messages=[SimpleNamespace(md=MessageDescriptor(group_id=group_id))])
+    answer: Any = SimpleNamespace(msg_flags=int(flags))  # its descriptor is not looked at
+    run: Any = SimpleNamespace(server=server, messages=[Message(answer)])
     decided = database.decide(Decision(b"u" * 16, commit), run)
     if not waits:
         await decided

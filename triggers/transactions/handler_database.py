@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
+from broker.mqi import MQGS, MQSS
 from broker.transactions import TurnCalls
 from triggers.serving.outcomes import brief
 
@@ -133,4 +134,7 @@ def _is_in_company(run: TransactionRun) -> bool:
     if len(server.runs) < 2:
         return False
     order_by = server.handler.options.order_by
-    return not order_by or (order_by == "group_id" and not any(run.messages[0].md.group_id))
+    if order_by == "group_id":  # as it is where none is named; the descriptor is not unpacked to find it empty
+        first = run.messages[0]
+        return first.group_status is MQGS.NOT_IN_GROUP and first.segment_status is MQSS.NOT_A_SEGMENT
+    return not order_by
