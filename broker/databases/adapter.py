@@ -95,9 +95,10 @@ def each_statement(sql: str, values: Sequence[Value]) -> Iterator[tuple[str, tup
 
 def with_literals(sql: str, values: Sequence[Value]) -> str:
     """Return statements of `execute` for PostgreSQL, with the values as literals: one round trip for all of them."""
-    parts = sql.split("?")
-    literals = [*map(_literal, values), ""]
-    return "".join(part + literal for part, literal in zip(parts, literals, strict=True))
+    if not values:
+        return sql
+    first, *others = sql.split("?")
+    return first + "".join([_literal(value) + part for value, part in zip(values, others, strict=True)])
 
 
 def numbered(sql: str) -> str:

@@ -38,16 +38,23 @@ class AdapterCalls:
 
     async def begin(self, connection: Any) -> None:
         """Begin a transaction."""
-        await self._awaited(self.adapter.begin(connection))
+        if self.threaded:
+            self.adapter.begin(connection)
+        else:
+            await self.adapter.begin(connection)
 
     async def execute(self, connection: Any, sql: str, *values: Value) -> Sequence[Sequence[Any]]:
         """Run statements; the rows of the last."""
-        rows: Sequence[Sequence[Any]] = await self._awaited(self.adapter.execute(connection, sql, *values))
+        executed = self.adapter.execute(connection, sql, *values)
+        rows: Sequence[Sequence[Any]] = executed if self.threaded else await executed
         return rows
 
     async def commit(self, connection: Any) -> None:
         """Commit."""
-        await self._awaited(self.adapter.commit(connection))
+        if self.threaded:
+            self.adapter.commit(connection)
+        else:
+            await self.adapter.commit(connection)
 
     async def rollback(self, connection: Any) -> None:
         """Roll back, also where the caller is cancelled. Raises TimeoutError."""
@@ -62,9 +69,6 @@ class AdapterCalls:
             self.adapter.release(connection, broken)
         else:
             await _cleaned_up(self.adapter.release(connection, broken))
-
-    async def _awaited(self, called: Any) -> Any:
-        return called if self.threaded else await called
 
 
 async def _cleaned_up(cleanup: Awaitable[None]) -> None:

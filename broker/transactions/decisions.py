@@ -48,9 +48,9 @@ class DecisionSender:
         """
         return self._calls.add(connection, decision, within=within)
 
-    def hurry(self) -> None:
-        """Send in this turn of the loop what may wait."""
-        self._calls.hurry()
+    def hurry(self, within: float) -> None:
+        """Send in this turn of the loop what would wait for so many seconds, or less."""
+        self._calls.hurry(within)
 
     async def send_kept(self, connection: Connection) -> None:
         """Send again what nobody has answered."""

@@ -5,6 +5,7 @@ for others to come.
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from broker.mqi.errors import MQError
@@ -52,12 +53,14 @@ class TurnCalls(Generic[Receiver, Item]):
         self._gathered.setdefault(receiver, []).append((item, answer))
         return answer
 
-    def hurry(self) -> None:
-        """Send in this turn of the loop what waits for others to come."""
+    def hurry(self, within: float = inf) -> None:
+        """Send in this turn of the loop what waits for others to come, if it would not wait any longer than this."""
         if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-            asyncio.get_running_loop().call_soon(self._send)
+            loop = asyncio.get_running_loop()
+            if self._timer.when() - loop.time() <= within:
+                self._timer.cancel()
+                self._timer = None
+                loop.call_soon(self._send)
 
     async def drain(self) -> None:
         """Return when all that was added is answered."""

@@ -118,6 +118,36 @@ async def test_d4_9_a_transaction_asks_the_thread_of_aiosqlite_three_times_besid
         await way.close()
 
 
+async def test_d4_9_who_waits_for_the_connection_of_aiosqlite_begins_before_the_rest_of_the_one_before_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    way, seen = Aiosqlite(tmp_path), list[str]()
+    way.look(ORDERS)
+    script = aiosqlite.Connection.executescript
+
+    def noted(connection: aiosqlite.Connection, sql: str) -> Any:
+        seen.append(sql.split()[0])
+        return script(connection, sql)
+
+    monkeypatch.setattr(aiosqlite.Connection, "executescript", noted)
+    opened = await way.database().open()
+    first, second = opened.transaction(), opened.transaction()
+    await first.begin()
+
+    waiting = asyncio.ensure_future(second.begin())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert seen == ["BEGIN"]
+    await first.rollback()
+    await first.release()
+    seen.append("the rest of the first")
+    assert seen == ["BEGIN", "BEGIN", "the rest of the first"]
+    await waiting
+    await second.release()
+    await opened.close()
+    await way.close()
+
+
 async def test_trap_of_begin_immediate_it_waits_in_another_thread_than_the_event_loops(tmp_path: Path) -> None:
     way = Aiosqlite(tmp_path)
     way.look(ORDERS)

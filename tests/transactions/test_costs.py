@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 import aiosqlite
 import pytest
 
-from broker import Deliveries
+from broker import Deliveries, Message
 from broker.databases.calls import AdapterCalls
 from broker.engine.conversation import Conversation
-from broker.mqi import MQGI_NONE, MessageDescriptor, Settlement
+from broker.mqi import MQMF, Settlement
 from broker.transactions import Decision, PreparedDelivery
 from broker.transactions.decisions import DecisionSender
-from tests.databases.ways import Aiosqlite, DatabaseWay
+from tests.databases.ways import ORDERS, Aiosqlite, DatabaseWay
 from tests.transactions.shops import OrderShop
+from triggers.transactions import handler_database
 from triggers.transactions.handler_database import HandlerDatabase
 
 if TYPE_CHECKING:
@@ -110,31 +111,73 @@ async def test_d4_9_those_of_one_turn_are_prepared_in_one_call_and_decided_in_on
 
 
 @pytest.mark.parametrize(
-    ("others", "order_by", "group_id", "commit", "waits"),
+    ("others", "order_by", "flags", "commit", "waits"),
     [
-        (1, "", MQGI_NONE, True, True),
-        (1, "group_id", MQGI_NONE, True, True),
-        (0, "", MQGI_NONE, True, False),  # nobody would come whom it could go with
-        (1, "*", MQGI_NONE, True, False),  # the next of its order waits for it
-        (1, "group_id", b"g" * 24, True, False),
-        (1, "", MQGI_NONE, False, False),
+        (1, "", 0, True, True),
+        (1, "group_id", 0, True, True),
+        (0, "", 0, True, False),  # nobody would come whom it could go with
+        (1, "*", 0, True, False),  # the next of its order waits for it
+        (1, "group_id", MQMF.MSG_IN_GROUP, True, False),
+        (1, "group_id", MQMF.LAST_MSG_IN_GROUP | MQMF.MSG_IN_GROUP, True, False),
+        (1, "group_id", MQMF.SEGMENT, True, False),
+        (1, "", 0, False, False),
     ],
 )
-async def test_d4_9_a_commit_that_nobody_waits_for_goes_with_what_is_prepared_next(
-    others: int, order_by: str, group_id: bytes, commit: bool, waits: bool
+async def test_d4_9_a_commit_that_nobody_waits_for_goes_with_what_is_prepared_a_little_later(
+    others: int, order_by: str, flags: int, commit: bool, waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(handler_database, "DECIDE_WITHIN", 1e6)
     side = QueueManagerSide()
     database = database_on(side, DecisionSender(bytes(16), "orders", lambda *_: None))
     handler = SimpleNamespace(options=SimpleNamespace(order_by=order_by))
     server = SimpleNamespace(runs=set(range(1 + others)), handler=handler)
-    run: Any = SimpleNamespace(server=server, messages=[SimpleNamespace(md=MessageDescriptor(group_id=group_id))])
+    answer: Any = SimpleNamespace(msg_flags=int(flags))  # its descriptor is not looked at
+    run: Any = SimpleNamespace(server=server, messages=[Message(answer)])
     decided = database.decide(Decision(b"u" * 16, commit), run)
     if not waits:
         await decided
     else:
         assert await database.prepare(PreparedDelivery(b"v" * 16, Settlement(1, 0))) == 0
+        another = database.decide(Decision(b"w" * 16, commit), run)
+        assert side.calls == [("prepare", 1)]
+        monkeypatch.setattr(handler_database, "DECIDE_BEHIND", 0.0)  # they have waited long enough
+        assert await database.prepare(PreparedDelivery(b"x" * 16, Settlement(1, 0))) == 0
         assert decided.done()
-        assert side.calls == [("decide", 1), ("prepare", 1)]
+        assert another.done()
+        assert side.calls == [("prepare", 1), ("decide", 2), ("prepare", 1)]
+
+
+async def test_d4_9_deliveries_are_taken_together_while_the_database_keeps_most_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    take = Deliveries.take
+
+    async def noted(of: Deliveries, count: int = 1) -> list[Delivered]:
+        asked.append(count)
+        return await take(of, count)
+
+    way = Aiosqlite(tmp_path)
+    way.look(ORDERS)
+    async with OrderShop(way) as shop:
+        shop.handle(concurrency=32)
+        async with shop.running():
+            monkeypatch.setattr(Deliveries, "take", noted)
+            await asyncio.gather(*(shop.app.put("ORDERS", str(number)) for number in range(64)))
+            await at_rest(shop, list(range(64)))
+    assert len(asked) < 20  # one for each that ended would be over 32
+    assert min(asked[1:10]) >= 4
+
+
+@pytest.mark.parametrize(
+    ("places", "beginning", "least"), [(50, 49, 6), (50, 26, 6), (50, 25, 1), (4, 3, 1), (1, 1, 1)]
+)
+def test_d4_9_a_free_place_waits_for_others_only_while_most_transactions_wait_to_begin(
+    places: int, beginning: int, least: int
+) -> None:
+    database = database_on(QueueManagerSide(), DecisionSender(bytes(16), "orders", lambda *_: None))
+    database.beginning = beginning
+    assert database.least_free(places) == least
 
 
 async def test_d4_9_a_connection_is_made_while_the_transaction_begins_where_the_delivery_before_has_used_one(

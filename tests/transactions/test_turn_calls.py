@@ -51,7 +51,12 @@ async def test_what_may_wait_goes_with_what_may_not_with_who_hurries_and_when_it
     assert calls == [[1, 2]]
     assert patient.done()
     patient = made.add("one", 3, within=1e6)
-    made.hurry()
+    made.hurry(within=1.0)  # it would wait for longer
+    assert made.busy
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not patient.done()
+    made.hurry(within=1e6)
     made.hurry()
     await patient
     made.hurry()  # with nothing there

@@ -191,7 +191,7 @@ class QueueService:
         places, name = self.handler.concurrency, f"handle {self.handler.q_name}"
         while True:
             free = min(places - len(self.runs), 2 * places - self._unsettled)
-            if free < 1:
+            if free < (1 if self.database is None else self.database.least_free(places)):
                 self._room = loop.create_future()
                 await self._room
                 continue

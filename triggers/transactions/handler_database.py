@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
+from broker.mqi import MQGS, MQSS
 from broker.transactions import TurnCalls
 from triggers.serving.outcomes import brief
 
@@ -28,9 +29,15 @@ while it is away (handlers rule 1, row 8).
 LOG_EVERY: Final = 60.0
 
 DECIDE_WITHIN: Final = 0.02
-"""Seconds for which a commit that nobody waits for may wait until another delivery is prepared: the two are one frame,
-one wake-up of the queue manager and one write of its journal.
+"""Seconds for which a commit that nobody waits for may wait at most."""
+
+DECIDE_BEHIND: Final = 0.01
+"""Seconds after which such commits go with what is prepared next, and need no write of the journal of their own. Sent
+with everything that is prepared, they would be single calls, each of which keeps a PREPARE waiting.
 """
+
+TAKEN_TOGETHER: Final = 8
+"""While most transactions wait to begin, deliveries are taken for one in so many of all places at once."""
 
 
 class Absence:
@@ -77,6 +84,7 @@ class HandlerDatabase:
         self.coordinator = coordinator
         self.committing: set[Any] = set()  # runs
         self.connects = False  # the last delivery has used its connection
+        self.beginning = 0  # the transactions that wait for a connection, or for their BEGIN
         self._absence = absence
         self._connection = connection
         self._through = through
@@ -87,11 +95,18 @@ class HandlerDatabase:
         """The instance of the queue manager."""
         return self._connection.q_mgr_instance
 
-    def prepare(self, prepared: PreparedDelivery) -> asyncio.Future[int]:
-        """Prepare a delivery, with what else is prepared in this turn of the loop, and with the commits that wait for
-        one. The answer is 0, or why it is refused; MQError where nobody knows.
+    def least_free(self, places: int) -> int:
+        """Return how many of so many places are to be free before deliveries are taken for them. While most of those
+        that were taken wait for their transactions to begin, as in SQLite, a call for each that ends would only hold
+        these up.
         """
-        self.coordinator.decisions.hurry()
+        return max(1, places // TAKEN_TOGETHER) if 2 * self.beginning > places else 1
+
+    def prepare(self, prepared: PreparedDelivery) -> asyncio.Future[int]:
+        """Prepare a delivery, with what else is prepared in this turn of the loop, and with the commits that have
+        waited for one. The answer is 0, or why it is refused; MQError where nobody knows.
+        """
+        self.coordinator.decisions.hurry(DECIDE_WITHIN - DECIDE_BEHIND)
         return self._preparations.add(self._through, prepared)
 
     async def _prepare(self, through: Prepares, prepared: Sequence[PreparedDelivery]) -> Sequence[int]:
@@ -99,7 +114,7 @@ class HandlerDatabase:
 
     def decide(self, decision: Decision, run: TransactionRun) -> asyncio.Future[int]:
         """Decide the unit of a run, with what else is decided in this turn of the loop. A commit for whose end nobody
-        waits goes with what is prepared next, if that is soon.
+        waits goes with what is prepared a little later.
         """
         within = DECIDE_WITHIN if decision.commit and _is_in_company(run) else 0.0
         return self.coordinator.decide(self._connection, decision, within=within)
@@ -119,4 +134,7 @@ def _is_in_company(run: TransactionRun) -> bool:
     if len(server.runs) < 2:
         return False
     order_by = server.handler.options.order_by
-    return not order_by or (order_by == "group_id" and not any(run.messages[0].md.group_id))
+    if order_by == "group_id":  # as it is where none is named; the descriptor is not unpacked to find it empty
+        first = run.messages[0]
+        return first.group_status is MQGS.NOT_IN_GROUP and first.segment_status is MQSS.NOT_A_SEGMENT
+    return not order_by

@@ -193,10 +193,10 @@ class TransactionRun(Run):
 
     async def _begin(self) -> bool:
         """Begin a transaction. False: the database is away, and the message comes later."""
-        transaction = self._coordinator.opened.transaction()
+        transaction = self._transaction = self._coordinator.opened.transaction()
         if self.server.handler.threaded:
             self._thread = OwnThread(self.server.limiter)
-        self._transaction = transaction
+        self._database.beginning += 1
         try:
             await self._there(transaction.begin)
         except DatabaseAwayError as error:
@@ -206,6 +206,8 @@ class TransactionRun(Run):
                 failure = Failure(type(error).__name__, f"database {self.label}: {error}")
                 self._decide(Outcome.LATER.value, seconds=self._database.away(error), failure=failure)
             return False
+        finally:
+            self._database.beginning -= 1
         self._database.is_there()
         self._coordinator.open.add(self, f"handler {self.server.handler.name}")
         await self.reached(TransactionStep.BEGIN)

@@ -104,6 +104,7 @@ class AiosqliteAdapter:
                 await self.close()
         finally:
             self._turn.release()
+        await asyncio.sleep(0)  # who waits for it begins, before the rest of this transaction is done
 
     is_duplicate = staticmethod(failures.is_duplicate)
     is_definite = staticmethod(failures.is_definite)
