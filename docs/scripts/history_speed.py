@@ -1,7 +1,8 @@
 """Measures what the history of a queue costs: `python docs/scripts/history_speed.py [--messages N] [--records N]`.
 
 Put and handled with a history and without, in turns, over TCP and in the queue manager's process, on the log; then the
-memory of many records beside that of as many plain messages, and how long it takes to find one (D6.4).
+memory of many records beside that of as many plain messages, and how long it takes to find one (D6.4). With `--daemon`
+the collector of garbage is set as the daemon sets it: with Python's own thresholds it walks all that is queued.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 import broker
 from broker import QueueManager
+from broker.cli.run import COLLECTIONS
 from broker.config import LimitsConfig, ListenerConfig
 from broker.mqi import MQGMO, MQMO, MQOO, MQPMO, GetMessageOptions, MessageDescriptor
 from broker.server import Server
@@ -149,7 +151,10 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--daemon", action="store_true", help="collect garbage as seldom as the daemon does")
     asked = parser.parse_args()
+    if asked.daemon:
+        gc.set_threshold(*COLLECTIONS)
     logging.getLogger("triggers").setLevel(logging.ERROR)  # without a history a returned value is warned of
     print(f"EverMQ {broker.__version__}")
     if asked.messages:

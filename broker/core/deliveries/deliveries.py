@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from broker.core.deliveries.delivery import Delivery
     from broker.core.deliveries.finishing import FinishedStep
     from broker.core.deliveries.history import History
-    from broker.core.deliveries.steps import Ending, Step
+    from broker.core.deliveries.steps import Ending, JointEnds, Step
     from broker.core.deliveries.taking import HandOut
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
@@ -142,9 +142,7 @@ class Deliveries:
         return [
             service
             for service in self._services.values()
-            if service.takers
-            and not service.queue.shared
-            and (service.queue.pending_starts > 0 or service.queue.deleted)
+            if service.takers and not service.queue.shared and (service.queue.pending_starts or service.queue.deleted)
         ]
 
     def mark_dirty(self, queue: LocalQueue) -> bool:
@@ -290,9 +288,11 @@ class Deliveries:
             self._history = History(self._manager)
         return self._history
 
-    def settle(self, delivery: Delivery, settlement: Settlement, moment: Moment, rows: Rows | None = None) -> Ending:
-        """Return the steps that make this end of a delivery durable; `rows` as for `ending.end`."""
-        return ending.end(self._manager, delivery, settlement, moment, rows)
+    def settle(
+        self, delivery: Delivery, settlement: Settlement, moment: Moment, together: JointEnds | None = None
+    ) -> Ending:
+        """Return the steps that make this end of a delivery durable; `together` as for `ending.end`."""
+        return ending.end(self._manager, delivery, settlement, moment, together)
 
     def give_back(self, delivery: Delivery) -> Ending:
         """A delivery that nobody takes ends as if it had not been taken."""

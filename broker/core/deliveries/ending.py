@@ -16,6 +16,7 @@ from broker.core.deliveries.failures import TEXT_MAX, failed, failure_of, postpo
 from broker.core.deliveries.steps import (
     Ending,
     Fate,
+    JointEnds,
     Step,
     back_off,
     freeze,
@@ -42,22 +43,25 @@ if TYPE_CHECKING:
     from broker.mqi.delivery_fields import Failure
 
 _FULL: Final = int(MQRC.STORAGE_MEDIUM_FULL)
-_NO_RECORDS: Final[list[Entry]] = []
 
 
 def end(
-    manager: Manager, delivery: Delivery, settlement: Settlement, moment: Moment, rows: Rows | None = None
+    manager: Manager,
+    delivery: Delivery,
+    settlement: Settlement,
+    moment: Moment,
+    together: JointEnds | None = None,
 ) -> Ending:
     """A delivery ends as its worker says. Bodies that a dead letter or a report needs are in memory.
 
-    `rows`, for an end that is one commit: those of ends that are written together, to which it adds its own.
+    `together`, for an end that is one commit: the ends that it is written with.
     """
     counts = delivery.service.counts
     counts.running -= len(delivery.entries)
     counts.ran.add(settlement.ran)
     outcome = settlement.outcome
     if outcome == Outcome.DONE:
-        return done(manager, delivery, settlement, moment, rows)
+        return done(manager, delivery, settlement, moment, together)
     if outcome == Outcome.RETURNED:
         return _returned(delivery)
     ending = Ending(delivery, ran=settlement.ran)
@@ -267,7 +271,11 @@ def _count(delivery: Delivery, step: Step, *, undone: bool) -> None:
 
 
 def done(
-    manager: Manager, delivery: Delivery, settlement: Settlement, moment: Moment, rows: Rows | None = None
+    manager: Manager,
+    delivery: Delivery,
+    settlement: Settlement,
+    moment: Moment,
+    together: JointEnds | None = None,
 ) -> Ending:
     """The handler has returned: commit, but for the messages of a batch that failed alone."""
     ending = Ending(delivery, answer=Settled(delivery.id, Became.GONE), ran=settlement.ran)
@@ -284,11 +292,14 @@ def done(
             delivery.pending = len(ending.steps)
             return ending
         ending.answer = ending.answer._replace(became=Became.GONE)
-    records = _NO_RECORDS
+    rows = manager.commit(unit, moment, None if together is None else together.rows)
+    step = Step(Fate.COMMITTED, unit, rows, entries)
+    ending.steps.append(step)
     if delivery.service.options.history:
-        records = manager.deliveries.history.succeeded(delivery, settlement, entries, unit, moment)
-    rows = manager.commit(unit, moment, rows)
-    ending.steps.append(Step(Fate.COMMITTED, unit, rows, entries, records))
+        if together is None:
+            manager.deliveries.history.succeeded([(delivery, settlement, step)], rows, moment)
+        else:
+            together.done.append((delivery, settlement, step))
     delivery.pending = len(ending.steps)
     return ending
 

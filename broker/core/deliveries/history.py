@@ -11,11 +11,14 @@ never has anything of a body.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import lru_cache
+from itertools import repeat
 from math import ceil
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from broker.core.calls.puts import placing, sending
+from broker.core.calls.puts import sending
 from broker.core.deliveries import dead_lettering
 from broker.core.deliveries.failures import TEXT_MAX, failure_of
 from broker.core.deliveries.order import WHOLE_QUEUE
@@ -32,11 +35,11 @@ from broker.mqi.reasons import MQRC
 from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from broker.core.deliveries.counts import HandlerCounts
     from broker.core.deliveries.delivery import Delivery
-    from broker.core.deliveries.steps import Ending, Step
+    from broker.core.deliveries.steps import DoneEnd, PutRecord, Step
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
     from broker.core.message.rows import Rows
@@ -44,13 +47,14 @@ if TYPE_CHECKING:
     from broker.core.names.routes import Route
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.queues.unit import Unit
-    from broker.mqi.delivery_fields import Returned, ServiceOptions, Settlement
+    from broker.mqi.delivery_fields import Returned, ServiceOptions
 
 _ENDINGS: Final = {"rejected": "rejected", "unreadable": "unreadable"}
 """The outcomes of dead letters by why they are; all others are `dead_lettered`."""
 
 _EXPIRED: Final = int(MQFB.EXPIRATION)
-_HEADS_MAX: Final = 1000
+_PLACES_MAX: Final = 1000
+_LENGTH: Final = attrgetter("length")
 _MICRO: Final = 1_000_000
 
 _text: Final = json.JSONEncoder(ensure_ascii=False).encode
@@ -61,11 +65,12 @@ class History:
 
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
-        self._heads: dict[tuple[str, str, str], str] = {}  # of records, by queue, handler and worker
-        self._places: dict[str, RecordPlace] = {}  # by the name of a history
+        self._places: dict[tuple[str, str, str, str], RecordPlace] = {}  # by history, queue, handler and worker
         self._places_at = -1  # `changes` of the objects when they were found
         self._tick = -1  # the hundredth of a second in which records have the descriptor `_packed_md`
         self._packed_md = b""
+        self._moment: Moment | None = None  # of the records made last, which have it as the text `_ended`
+        self._ended = ""
 
     def check(self, queue: MessageQueue, options: ServiceOptions) -> None:
         """Raise why what becomes of the messages of a queue cannot be recorded: OPTION_NOT_VALID_FOR_TYPE (2045) for a
@@ -88,23 +93,40 @@ class History:
 
     # What is recorded
 
-    def succeeded(
-        self, delivery: Delivery, settlement: Settlement, entries: Sequence[Entry], unit: Unit, moment: Moment
-    ) -> list[Entry]:
-        """Record in the unit of a delivery that its handler is done with these messages. Return the records."""
-        before = len(unit.puts)
-        service, ran, returned = delivery.service, settlement.ran, settlement.value
-        options = service.options
-        value = "" if returned is NOT_RETURNED or options.batch > 1 else _value(returned, options.history_value)
-        key = None if delivery.order_value is None else _key(delivery.order_value)
-        head = self._head(entries[0].queue.name, options.handler, delivery.worker.name)
-        if delivery.parts is not None or options.groups:
-            entries = delivery.leads(entries)
-        for entry in entries:
-            body = _body("succeeded", entry.backout_count + 1, entry, moment.wall - ran, moment.wall, ran, key)
-            data = f"{head}{body}{value}}}".encode()
-            self._put(options.history, options.history_span, entry, data, unit, moment, service.counts)
-        return unit.puts[before:]
+    def succeeded(self, ends: Iterable[DoneEnd], rows: Rows, moment: Moment) -> None:
+        """Record that handlers are done with the messages of deliveries, which `rows` commit together. The records join
+        the first of their units: nobody has written it yet.
+        """
+        made: dict[RecordPlace, list[Entry]] = {}
+        ended, first, service = self._begin(moment), None, None
+        for delivery, settlement, step in ends:
+            if first is None:
+                first, worker = step, delivery.worker.name  # who ends several is one
+            if service is not delivery.service:
+                service, options = delivery.service, delivery.service.options
+                try:
+                    place = self._place(options.history, service.queue.name, options.handler, worker)
+                    records = made.setdefault(place, [])
+                    refusal = None
+                except MQError as error:
+                    refusal = error
+            entries, ran = step.entries, settlement.ran
+            if delivery.parts is not None or options.groups:
+                entries = list(delivery.leads(entries))
+            if refusal is not None:
+                self._lost(service.counts, service.queue.name, options.history, refusal, len(entries))
+                continue
+            value = "" if options.batch > 1 else _value(settlement.value, options.history_value)
+            key = None if delivery.order_value is None else _key(delivery.order_value)
+            for entry in entries:
+                body = _body("succeeded", entry.backout_count + 1, entry, moment.wall - ran, ended, ran, key)
+                data = f"{place.head}{body}{value}}}".encode()
+                records.append(self._record(place, options.history_span, entry, data, moment.wall))
+        if first is not None:
+            put: list[PutRecord] = []
+            first.records = put
+            self._put(made, first.unit, put, moment)
+            rows.inserts += [record.row() for record, _ in put if record.persistence]
 
     def plan(self, delivery: Delivery, entries: Iterable[Entry], ran: float | None, moment: Moment) -> None:
         """An attempt has come to nothing: keep with its messages what the record of their end needs. Without `ran` it
@@ -122,97 +144,112 @@ class History:
             key = _key(delivery.order_value)
             failure.history = HistoryPlan(options.history, options.history_span, began, ran, key)
 
-    def dead_lettered(self, entry: Entry, unit: Unit, moment: Moment) -> list[Entry]:
+    def dead_lettered(self, entry: Entry, unit: Unit, moment: Moment) -> list[PutRecord]:
         """Record with the dead letter that a message, which has a plan for that, has become one. Return the record."""
-        before = len(unit.puts)
         why = failure_of(entry).why
         reason = dead_lettering.reason_of(failure_of(entry))
-        self._failed(entry, _ENDINGS.get(why, "dead_lettered"), reason, unit, moment)
-        return unit.puts[before:]
+        return self._failed(entry, _ENDINGS.get(why, "dead_lettered"), reason, unit, moment)
 
     def expired(self, entries: Iterable[Entry], unit: Unit, moment: Moment) -> None:
         """Record with their removal that messages have expired after an attempt."""
         for entry in entries:
             self._failed(entry, "expired", _EXPIRED, unit, moment)
 
-    def leave_out(self, end: Ending, step: Step, error: Exception) -> Rows:
-        """Take its records out of a step that commits, for which the store has no room. Return the rows of what is
-        left: where a handler has put nothing, they need none.
+    def leave_out(self, step: Step, error: Exception) -> Rows:
+        """Take the records out of a step that puts nothing else, and that the store has no room for. Return the rows of
+        what is left, and of the ends that are written with it: they need none.
         """
-        first = step.entries[0]
-        counts = (
-            self._manager.deliveries.counts_of(first.queue.name, failure_of(first).handler)
-            if end.delivery is None
-            else end.delivery.service.counts
-        )
-        for record in step.records:
+        for record, place in step.records:
             record.queue.withdraw(record)
-            step.unit.puts.remove(record)
-            self._lost(counts, first.queue.name, record.queue.name, error)
-        step.records = []
-        return step.unit.commit_rows()
+            self._lost(place.counts, place.q_name, place.queue.name, error)
+        step.unit.puts, step.records = [], ()
+        return replace(step.rows, inserts=[])
 
-    def _failed(self, entry: Entry, outcome: str, reason: int, unit: Unit, moment: Moment) -> None:
+    def _failed(self, entry: Entry, outcome: str, reason: int, unit: Unit, moment: Moment) -> list[PutRecord]:
         failure = failure_of(entry)
-        plan = failure.history
+        plan, q_name = failure.history, entry.queue.name
         if plan is None:
-            return
-        body = _body(outcome, max(entry.backout_count, 1), entry, plan.began, moment.wall, plan.ran, plan.key)
+            return []
+        try:
+            place = self._place(plan.q_name, q_name, failure.handler, failure.worker)
+        except MQError as refusal:
+            self._lost(self._manager.deliveries.counts_of(q_name, failure.handler), q_name, plan.q_name, refusal)
+            return []
+        ended, attempts = self._begin(moment), max(entry.backout_count, 1)
+        body = _body(outcome, attempts, entry, plan.began, ended, plan.ran, plan.key)
         why = f',"why":{_text(failure.why)},"reason":{reason}'
         error = f',"exception":{_text(failure.exception)},"error":{_text(failure.error)}'
-        data = f"{self._head(entry.queue.name, failure.handler, failure.worker)}{body}{why}{error}}}".encode()
-        counts = self._manager.deliveries.counts_of(entry.queue.name, failure.handler)
-        self._put(plan.q_name, plan.span, entry, data, unit, moment, counts)
-
-    def _head(self, q_name: str, handler: str, worker: str) -> str:
-        head = self._heads.get((q_name, handler, worker))
-        if head is None:
-            if len(self._heads) >= _HEADS_MAX:
-                self._heads.clear()
-            head = f'{{"queue":{_text(q_name)},"handler":{_text(handler)},"worker":{_text(worker)}'
-            self._heads[q_name, handler, worker] = head
-        return head
+        data = f"{place.head}{body}{why}{error}}}".encode()
+        put: list[PutRecord] = []
+        self._put({place: [self._record(place, plan.span, entry, data, moment.wall)]}, unit, put, moment)
+        return put
 
     # How it is put
 
-    def _put(
-        self, q_name: str, span: float, of: Entry, data: bytes, unit: Unit, moment: Moment, counts: HandlerCounts
-    ) -> None:
-        """Put the record of a message into a unit; where that cannot be, count it."""
-        manager, now, length = self._manager, moment.wall, len(data)
-        try:
-            if self._places_at != manager.objects.changes:
-                self._places.clear()
-                self._places_at = manager.objects.changes
-            place = self._places.get(q_name) or self._found(q_name)
-            queue = place.queue
-            entry = ExpiringEntry(queue, manager.ids.next(), place.rank, data, length)
-            entry.correl_id, entry.persistence = of.msg_id, of.persistence
-            deadline = ceil(now + span)
-            if deadline != place.deadline:
-                place.deadline = float(deadline)
-            entry.deadline = place.deadline  # one object for all of a second
-            if int(now * 100) != self._tick:
-                self._describe(now)
-            entry.packed_md = self._packed_md
-            if place.open and length <= place.length_max and queue.depth < queue.max_depth and not queue.deleted:
-                placing.place(manager, (entry,), unit, moment)
-            else:
-                sending.join(manager, place.route, entry, unit, moment)
-        except MQError as error:
-            self._lost(counts, of.queue.name, q_name, error)
+    def _record(self, place: RecordPlace, span: float, of: Entry, data: bytes, now: float) -> Entry:
+        """Make the record of a message."""
+        entry = ExpiringEntry(place.queue, self._manager.ids.next(), place.rank, data, len(data))
+        entry.correl_id, entry.persistence = of.msg_id, of.persistence
+        deadline = ceil(now + span)
+        if deadline != place.deadline:
+            place.deadline = float(deadline)
+        entry.deadline = place.deadline  # one object for all of a second
+        entry.packed_md = self._packed_md
+        return entry
 
-    def _lost(self, counts: HandlerCounts, q_name: str, history: str, error: Exception) -> None:
-        counts.history_lost += 1
+    def _put(self, made: dict[RecordPlace, list[Entry]], unit: Unit, put: list[PutRecord], moment: Moment) -> None:
+        """Put records into a unit, and tell which; where that cannot be, count them."""
+        for place, records in made.items():
+            queue = place.queue
+            plain = place.open and not (queue.deleted or queue.trigger_on or self._manager.events.counting)
+            room = queue.max_depth - queue.depth
+            if plain and len(records) <= room and max(map(_LENGTH, records)) <= place.length_max:
+                size = sum(map(_LENGTH, records))
+                queue.place_all(records, unit, size)
+                queue.counts.put(len(records), size, moment.wall)
+                unit.puts += records
+                put += zip(records, repeat(place), strict=False)
+            else:
+                for record in records:
+                    if self._put_one(place, record, unit, moment):
+                        put.append((record, place))
+
+    def _put_one(self, place: RecordPlace, record: Entry, unit: Unit, moment: Moment) -> bool:
+        try:
+            sending.join(self._manager, place.route, record, unit, moment)
+        except MQError as error:
+            self._lost(place.counts, place.q_name, place.queue.name, error)
+            return False
+        return True
+
+    def _lost(self, counts: HandlerCounts, q_name: str, history: str, error: Exception, number: int = 1) -> None:
+        counts.history_lost += number
         self._manager.effects.unrecorded[q_name] = history, error
 
-    def _found(self, q_name: str) -> RecordPlace:
-        """Find the queue of a history, and remember it. Raises why no record can be put there."""
-        route = self._manager.objects.destination(q_name, "")
-        if route.remote or route.queue.shared:
-            raise not_own(q_name)
-        place = self._places[q_name] = RecordPlace(route, self._manager.max_length)
-        return place
+    def _place(self, history: str, q_name: str, handler: str, worker: str) -> RecordPlace:
+        """Where the records of a handler go. Raises why none can be put there."""
+        objects = self._manager.objects
+        if self._places_at != objects.changes or len(self._places) > _PLACES_MAX:
+            self._places.clear()
+            self._places_at = objects.changes
+        found = self._places.get((history, q_name, handler, worker))
+        if found is None:
+            route = objects.destination(history, "")
+            if route.remote or route.queue.shared:
+                raise not_own(history)
+            head = f'{{"queue":{_text(q_name)},"handler":{_text(handler)},"worker":{_text(worker)}'
+            counts = self._manager.deliveries.counts_of(q_name, handler)
+            found = RecordPlace(route, self._manager.max_length, q_name, counts, head)
+            self._places[history, q_name, handler, worker] = found
+        return found
+
+    def _begin(self, moment: Moment) -> str:
+        """Records of this moment are made: what all of them have. Return its text."""
+        if moment is not self._moment:
+            self._moment, self._ended = moment, _instant(moment.wall)
+            if int(moment.wall * 100) != self._tick:
+                self._describe(moment.wall)
+        return self._ended
 
     def _describe(self, now: float) -> None:
         """Make the packed descriptor of the records of this hundredth of a second."""
@@ -232,13 +269,14 @@ class History:
 
 
 class RecordPlace:
-    """The queue of a history, as its definition is now. While it is `open` a record of up to `length_max` bytes needs
-    no further checks, but that there is room. `deadline` is that of the record put last.
+    """Where the records of a handler go, and what all of them have: `q_name`, whose messages they are of, the `counts`
+    of the handler, the `head` of their text, `deadline` of the one made last. While it is `open` records of up
+    to `length_max` bytes need no further checks, but that there is room. All as the definitions are now.
     """
 
-    __slots__ = ("deadline", "length_max", "open", "queue", "rank", "route")
+    __slots__ = ("counts", "deadline", "head", "length_max", "open", "q_name", "queue", "rank", "route")
 
-    def __init__(self, route: Route, length_max: int) -> None:
+    def __init__(self, route: Route, length_max: int, q_name: str, counts: HandlerCounts, head: str) -> None:
         queue = route.queue
         self.route = route
         self.queue = queue
@@ -246,6 +284,7 @@ class RecordPlace:
         self.length_max = min(length_max, queue.max_length)
         self.open = not (queue.refuses_persistent or any(level.put_inhibited for level in route.levels))
         self.deadline = 0.0
+        self.q_name, self.counts, self.head = q_name, counts, head
 
 
 def not_own(q_name: str) -> MQError:
@@ -257,21 +296,25 @@ def not_own(q_name: str) -> MQError:
     )
 
 
-def _body(outcome: str, attempts: int, entry: Entry, began: float, ended: float, ran: float, key: object) -> str:
+def _body(outcome: str, attempts: int, entry: Entry, began: float, ended: str, ran: float, key: object) -> str:
     """The fields that all records have, behind their head."""
     put, put_text = _put_of(entry.packed_md)
-    at = round(ended * _MICRO)
-    ended_text = f"{at // _MICRO}.{at % _MICRO:06d}"  # `.6f` takes thrice as long for so large a number
     if began:
-        at = round(began * _MICRO)
         waited = "null" if not put else f"{began - put:.6f}" if began > put else "0.000000"
-        times = f'"began":{at // _MICRO}.{at % _MICRO:06d},"ended":{ended_text},"waited":{waited},"ran":{ran:.6f}'
+        at = round(began * _MICRO)
+        times = f'"began":{at // _MICRO}.{at % _MICRO:06d},"ended":{ended},"waited":{waited},"ran":{ran:.6f}'
     else:
-        times = f'"began":null,"ended":{ended_text},"waited":null,"ran":null'
+        times = f'"began":null,"ended":{ended},"waited":null,"ran":null'
     more = "" if key is None else f',"key":{_text(key)}'
     if entry.handling is not None and (steps := steps_of(entry)) is not None and steps.values:
         more = f'{more},"steps":{_text(list(steps.values))}'
     return f',"outcome":"{outcome}","attempts":{attempts},"put":{put_text},{times}{more}'
+
+
+def _instant(seconds: float) -> str:
+    """As `.6f` has it, which takes thrice as long for so large a number."""
+    at = round(seconds * _MICRO)
+    return f"{at // _MICRO}.{at % _MICRO:06d}"
 
 
 @lru_cache(maxsize=1024)  # messages that were put within a hundredth of a second share it
@@ -283,6 +326,8 @@ def _put_of(packed_md: bytes) -> tuple[float, str]:
 
 def _value(returned: Returned, longest: int) -> str:
     """The field of what the handler has returned. The JSON of it is the worker's: one that is none is told as such."""
+    if returned is NOT_RETURNED:
+        return ""
     data = returned.json
     if data and len(data) <= longest:
         try:

@@ -18,14 +18,21 @@ from broker.mqi.delivery_fields import Became, Settled, failure_text
 from broker.mqi.errors import MQError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from broker.core.deliveries.delivery import Delivery
+    from broker.core.deliveries.history import RecordPlace
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
     from broker.core.message.handling import FailureRecord
     from broker.core.moment import Moment
-    from broker.mqi.delivery_fields import ServiceOptions
+    from broker.mqi.delivery_fields import ServiceOptions, Settlement
+
+    DoneEnd = tuple[Delivery, Settlement, "Step"]
+    """The end of a delivery whose handler is done, and its commit."""
+
+    PutRecord = tuple[Entry, RecordPlace]
+    """A record of a history, and where it goes."""
 
 _REQUEST: Final = MQMT.REQUEST.value
 
@@ -43,14 +50,14 @@ class Fate(Enum):
 @dataclass(slots=True)
 class Step:
     """A frozen unit of work: what it writes, and what it does with which messages of the delivery. `records` are those
-    of its puts that are for a history.
+    of its puts that are for a history; the first of several steps that are written together has those of all.
     """
 
     fate: Fate
     unit: Unit
     rows: Rows
     entries: list[Entry]
-    records: list[Entry] = field(default_factory=list)
+    records: Sequence[PutRecord] = ()
 
     @property
     def committed(self) -> bool:
@@ -78,6 +85,14 @@ class Ending:
     steps: list[Step] = field(default_factory=list)
     answer: Settled = Settled(0, Became.GONE)  # noqa: RUF009  # a tuple
     ran: float | None = None
+
+
+@dataclass(slots=True)
+class JointEnds:
+    """Ends of one commit each that are written together: their `rows`, and those `done` of which there is a history."""
+
+    rows: Rows = field(default_factory=Rows)
+    done: list[DoneEnd] = field(default_factory=list)
 
 
 def judge(manager: Manager, ending: Ending, entries: list[Entry], moment: Moment, unit: Unit) -> None:
@@ -174,7 +189,7 @@ def _bury(manager: Manager, ending: Ending, dead: list[Entry], unit: Unit, momen
             delivery.service.counts.held += len(dead)
         manager.effects.held.append((dead[0].queue.name, failure_of(dead[0]).target, len(dead), error))
         return dead
-    records: list[Entry] = []
+    records: list[PutRecord] = []
     for entry in dead:
         if failure_of(entry).history is not None:
             records += manager.deliveries.history.dead_lettered(entry, grave, moment)

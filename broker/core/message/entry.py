@@ -212,17 +212,12 @@ class Entry:
     def row(self) -> MessageRow:
         """The row that the store keeps."""
         key = self.key
-        return MessageRow(
-            self.number or key & ID_MASK,
-            self.queue.number,
-            MAX_PRIORITY - (key >> ID_BITS),
-            self.persistence,
-            self.packed_descriptor(),
-            self.length,
-            self.data,
-            self.backout_count,
-            handling=b"" if self.handling is None else self.handling.pack(),
-        )
+        handling = b"" if self.handling is None else self.handling.pack()
+        fields = (
+            self.number or key & ID_MASK, self.queue.number, MAX_PRIORITY - (key >> ID_BITS), self.persistence,
+            self.packed_descriptor(), self.length, self.data, self.backout_count, 0, 0, 0, 0, handling,
+        )  # fmt: skip
+        return tuple.__new__(MessageRow, fields)  # as `MessageRow(*fields)`, without a call
 
     def packed_descriptor(self) -> bytes:
         """The packed descriptor, as `MessageRow.descriptor` holds it. A shared queue has MsgIds beside it."""
@@ -284,9 +279,10 @@ class ExpiringEntry(Entry):
 
     deadline: float | None
 
-    def _fields(self) -> tuple[object, ...]:
+    def packed_descriptor(self) -> bytes:
         correl_id = self.correl_id if self.correl_id != NO_ID else None
-        return self.priority, self.given_msg_id, correl_id, self.packed_md, self.deadline
+        packed: bytes = _pack((self.priority, self.given_msg_id, correl_id, self.packed_md, self.deadline))
+        return packed
 
     def share(self, common: dict[Any, Any]) -> None:
         """Besides, keep the end of its life once for those that expire together."""

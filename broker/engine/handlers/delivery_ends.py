@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.core.deliveries.steps import Fate
-from broker.core.message.rows import Rows
+from broker.core.deliveries.steps import Fate, JointEnds
 from broker.core.message.stepped import steps_coming
 from broker.engine.calls.answers import nobody, succeed
 from broker.engine.calls.gets import ReceivingCall
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from broker.core.deliveries.delivery import Delivery
     from broker.core.deliveries.steps import Ending, Step
     from broker.core.message.entry import Entry
+    from broker.core.message.rows import Rows
     from broker.core.moment import Moment
     from broker.engine.context import EngineContext
     from broker.engine.conversation import Conversation
@@ -55,7 +55,7 @@ class DeliveryEnds:
         left = len(settlements)
         private: list[tuple[Ending, Then]] = []
         shared: list[tuple[Ending, Then]] = []
-        rows, moment = Rows(), self._context.moment()
+        together, moment = JointEnds(), self._context.moment()
 
         def settled(place: int, answer: Settled) -> None:
             nonlocal left
@@ -76,11 +76,11 @@ class DeliveryEnds:
                 and not delivery.unit.reports
             ):
                 own = delivery.unit.shared is None
-                before, puts = len(rows.removals), len(rows.inserts)
-                make = partial(self._core.deliveries.settle, delivery, settlement, rows=rows if own else None)
+                before = len(together.rows.removals)
+                make = partial(self._core.deliveries.settle, delivery, settlement, together=together if own else None)
                 ending = self._ending(make, delivery, delivery.entries, moment, settlement.outcome)
                 if ending.steps[0].fate is Fate.DELAYED:
-                    del rows.removals[before:], rows.inserts[puts:]
+                    del together.rows.removals[before:]
                     self.carry_out(ending, then)
                 else:
                     (private if own else shared).append((ending, then))
@@ -89,14 +89,24 @@ class DeliveryEnds:
         if not settlements:
             succeed(call, [])
         if private:
-            self._remove(private, rows)
+            self._remove(private, together, moment)
         if shared:
             self._remove_shared(shared)
 
-    def _remove(self, ends: list[tuple[Ending, Then]], rows: Rows) -> None:
+    def _remove(self, ends: list[tuple[Ending, Then]], together: JointEnds, moment: Moment) -> None:
         """Carry out ends that only remove messages of private queues: one submission, and each settles by itself."""
+        rows = together.rows
+        first = together.done[0][-1] if together.done else None  # the step that has the records of all
+        if first is not None:
+            try:
+                self._core.deliveries.history.succeeded(together.done, rows, moment)
+            except Exception as error:
+                rows = self._core.deliveries.history.leave_out(first, mistake(error, "the records of a history"))
 
         def written(error: Exception | None) -> None:
+            if first is not None and first.records and isinstance(error, StoreFullError):
+                write(self._core.deliveries.history.leave_out(first, error))
+                return
             moment = self._context.moment()
             for ending, then in ends:
                 try:
@@ -106,10 +116,13 @@ class DeliveryEnds:
             self._context.perform()
             self._hand_out()
 
-        if rows:
-            self._context.journal.submit(rows, written)
-        else:
-            written(None)
+        def write(rows: Rows) -> None:
+            if rows:
+                self._context.journal.submit(rows, written)
+            else:
+                written(None)
+
+        write(rows)
 
     def _remove_shared(self, ends: list[tuple[Ending, Then]]) -> None:
         """Carry out ends that remove messages of shared queues, in one transaction."""
@@ -248,7 +261,7 @@ class DeliveryEnds:
             return  # the queue manager ends: nothing definite is answered
         deliveries = self._core.deliveries
         if error is not None and step.records and step.only_records:
-            left = deliveries.history.leave_out(ending, step, error)
+            left = deliveries.history.leave_out(step, error)
             self._context.journal.submit(left, partial(self._step_written, ending, step, then))
             return
         undone = error is not None and step.committed

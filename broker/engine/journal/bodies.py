@@ -74,8 +74,9 @@ class Bodies:
         """A persistent put is durable: its body stays in memory if there is room, or somebody has got it already."""
         if entry.state in _ELSEWHERE and self.bytes + entry.length > self.budget:
             entry.data = None
-        else:
-            self._hold(entry)
+        elif entry.state != GONE and entry not in self._held:  # as `_hold` has it, without a call
+            self._held[entry] = None
+            self.bytes += entry.length
 
     def gone(self, entry: Entry) -> None:
         """The message has left its queue."""

@@ -127,11 +127,19 @@ class Shelf:
                 self.show(entry)
             return
         self.available.add_all([entry.key for entry in entries])
+        expiring = []
         for entry in entries:
             assert entry.state == PUT_PENDING
             entry.state = AVAILABLE
             entry.unit = None
-            self._index(entry)
+            if entry.given_msg_id is not None:
+                self.by_msg_id.add(entry.given_msg_id, entry.key)
+            if entry.correl_id != NO_ID:
+                self.by_correl_id.add(entry.correl_id, entry.key)
+            if entry.deadline is not None:
+                expiring.append(_expiry_of(entry.deadline, entry.key))
+        if expiring:
+            self.expiring.add_all(sorted(expiring))
 
     def hide(self, entry: Entry) -> Sequence[int]:
         """A message is not available any more; the caller says in which state it is instead. The keys of those whose
