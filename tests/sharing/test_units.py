@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -207,3 +208,18 @@ async def test_the_rows_of_units_that_are_over_go_when_the_member_leaves(members
     await members.stop("QM1")
     assert await members.group.value("SELECT count(*) FROM unit_of_work") == 0
     await drain(await members.connect("QM2"), "Q")
+
+
+async def test_units_that_are_committed_together_are_two_statements_the_first_and_all_that_gather(
+    members: Members,
+) -> None:
+    source = await (await members.connect("QM1")).open("Q", ALL)
+    await source.put_many([b"%d" % number for number in range(20)], PERSISTENT)
+    programs = [await members.connect("QM1") for _ in range(20)]
+    for program in programs:
+        await (await program.open("Q", ALL)).get(options=MQGMO.SYNCPOINT)
+    figures = members.member("QM1").database.figures
+    before = figures.transactions, figures.flushes
+    await asyncio.gather(*(program.commit() for program in programs))
+    assert (figures.transactions - before[0], figures.flushes - before[1]) == (2, 0)
+    assert await members.group.value("SELECT count(*) FROM all_messages") == 0

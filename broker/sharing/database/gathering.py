@@ -2,8 +2,9 @@
 
 While a statement is under way others gather; then the first of them leads the next (`StatementLine`). Two may be under
 way, so that the database makes one while the answers of the other are given: the second begins when as many calls wait
-as the first makes. A statement costs as much as some dozen messages, so it is not begun for one of many. What keeps all
-of them from being made may be the fault of one: then each is made by itself (`Gathering`).
+as the first makes. Of what mostly waits for the disk there is one. A statement costs as much as some dozen messages, so
+it is not begun for one of many. What keeps all of them from being made may be the fault of one: then each is made by
+itself (`Gathering`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ R = TypeVar("R")
 AT_ONCE: Final = 50
 """The most calls that one statement makes, and the most messages that a get asks it for."""
 
-_STATEMENTS: Final = 2  # under way at a time
+STATEMENTS: Final = 2
+"""Under way at a time."""
 
 
 class _Turn(Generic[T]):
@@ -103,17 +105,18 @@ class _Gathered(Generic[T, R]):
 
 class Gathering(Generic[T, R]):
     """Makes calls of one kind: `make` makes some of them, all or none, by one statement, and returns what each comes
-    to.
+    to. At `most` so many statements are under way at a time: one of what mostly waits for the disk.
     """
 
-    def __init__(self, make: Callable[[Sequence[T]], Awaitable[Sequence[R]]]) -> None:
+    def __init__(self, make: Callable[[Sequence[T]], Awaitable[Sequence[R]]], most: int = STATEMENTS) -> None:
         self._make_all = make
+        self._most = most
         self._line: StatementLine[_Gathered[T, R]] = StatementLine()
 
     async def make(self, call: T) -> R:
         """Make a call, with those that gather behind it. Raises what it raises by itself, OutcomeUnknownError."""
         one: _Gathered[T, R] = _Gathered(call)
-        async with self._line.turn(one, _STATEMENTS) as together:
+        async with self._line.turn(one, self._most) as together:
             if together:
                 await self._make(together)
         if one.error is not None:

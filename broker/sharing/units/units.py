@@ -45,7 +45,7 @@ class Units:
         self._database = member.database
         self.mixed = Mixed(member)
         self.outcomes = Outcomes(member)
-        self._commits: Gathering[Sequence[UUID], Sequence[UUID]] = Gathering(self._commit_rows)
+        self._commits: Gathering[Sequence[UUID], Sequence[UUID]] = Gathering(self._commit_rows, most=1)
 
     # Commit
 
