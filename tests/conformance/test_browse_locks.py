@@ -234,10 +234,17 @@ async def test_a_lock_is_released_where_gets_are_inhibited(system: System, queue
 
 
 async def lock_while_waiting(
-    system: System, queue: Queue, options: int, max_length: int | None = None, correl_id: bytes | None = None
+    system: System,
+    queue: Queue,
+    options: int,
+    max_length: int | None = None,
+    correl_id: bytes | None = None,
+    of_a: bytes = bytes(24),
 ) -> asyncio.Task[Message]:
-    """A get with these options waits on a queue that holds A; meanwhile its handle has browsed A with LOCK."""
-    await put_all(queue, b"A")
+    """A get with these options waits on a queue that holds A, with this CorrelId; meanwhile its handle has browsed A
+    with LOCK.
+    """
+    await queue.put(b"A", MessageDescriptor(correl_id=of_a))
     await take(queue, FIRST)
     match = MQMO.NONE if correl_id is None else MQMO.MATCH_CORREL_ID
     get = take(queue, options, match, wait=float("inf"), max_length=max_length, correl_id=correl_id or bytes(24))
@@ -301,9 +308,9 @@ async def test_table_5_5_whatever_ends_a_lock_frees_what_a_waiting_browse_had_lo
 async def test_table_5_5_what_a_browse_that_waited_releases_goes_to_who_waits_for_it(
     system: System, queue: Queue, other: Connection, other_queue: Queue
 ) -> None:
-    waiting = await lock_while_waiting(system, queue, NEXT | LOCK)
-    async with asyncio.TaskGroup() as tasks:
-        getting = tasks.create_task(take(other_queue, 0, wait=float("inf")))
+    waiting = await lock_while_waiting(system, queue, NEXT | LOCK, of_a=X)
+    async with asyncio.TaskGroup() as tasks:  # who waits asks for A: another member might be given B first
+        getting = tasks.create_task(take(other_queue, 0, MQMO.MATCH_CORREL_ID, wait=float("inf"), correl_id=X))
         await system.waiting("Q", 2)
         await other.put1("Q", b"B")
         assert ((await waiting).data, (await getting).data) == (b"B", b"A")
