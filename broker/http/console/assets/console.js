@@ -131,10 +131,10 @@ document.addEventListener("change", (event) => {
 // What can follow in a line that somebody types.
 
 document.addEventListener("input", async ({ target }) => {
-  const from = target.dataset?.completions;
+  const from = target.dataset?.completions, line = target.value;
   if (!from) return;
-  const answer = await fetch(`${from}?q=${encodeURIComponent(target.value)}`);
-  if (answer.ok) target.list.replaceChildren(...(await answer.json()).map((each) => new Option("", each)));
+  const answer = await fetch(`${from}?q=${encodeURIComponent(line)}`);
+  if (answer.ok && target.value === line) target.list.replaceChildren(...(await answer.json()).map((each) => new Option("", each)));
 });
 
 // Keys.
