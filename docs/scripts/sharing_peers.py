@@ -53,10 +53,10 @@ async def together(put: Callable[[], Awaitable[object]], messages: int) -> None:
 
 async def by_pgqueuer(dsn: str, messages: int) -> tuple[float, float]:
     """Seconds in which pgqueuer puts so many jobs, and in which a worker of its takes them."""
-    from pgqueuer import PgQueuer  # type: ignore[import-not-found,unused-ignore]
-    from pgqueuer.db import AsyncpgPoolDriver  # type: ignore[import-not-found,unused-ignore]
-    from pgqueuer.queries import Queries  # type: ignore[import-not-found,unused-ignore]
-    from pgqueuer.types import QueueExecutionMode  # type: ignore[import-not-found,unused-ignore]
+    from pgqueuer import PgQueuer
+    from pgqueuer.db import AsyncpgPoolDriver
+    from pgqueuer.queries import Queries
+    from pgqueuer.types import QueueExecutionMode
 
     async with asyncpg.create_pool(dsn, min_size=PROGRAMS + 2, server_settings={"search_path": SCHEMA}) as pool:
         driver = AsyncpgPoolDriver(pool)
@@ -80,7 +80,7 @@ async def by_pgqueuer(dsn: str, messages: int) -> tuple[float, float]:
 
 async def by_procrastinate(dsn: str, messages: int) -> tuple[float, float]:
     """Seconds in which procrastinate puts so many jobs, and in which a worker of its takes them."""
-    from procrastinate import App, PsycopgConnector  # type: ignore[import-not-found,unused-ignore]
+    from procrastinate import App, PsycopgConnector
 
     connector = PsycopgConnector(conninfo=dsn, kwargs={"options": f"-c search_path={SCHEMA}"}, max_size=PROGRAMS + 2)
     async with App(connector=connector).open_async() as app:

@@ -15,11 +15,10 @@ from tests.conformance.expect import ALL, drained
 from tests.sharing.members import Members
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from broker import Queue
     from tests.sharing.database import GroupDatabase
 
+DEFINITIONS = "DEFINE QLOCAL(Q) QSGDISP(SHARED)"
 PERSISTENT = MessageDescriptor(persistence=1)
 _IN_TRANSACTION = (
     "SELECT backend_xid IS NULL AND backend_xmin IS NULL AS holds_nothing FROM pg_stat_activity"
@@ -33,6 +32,8 @@ class Session:
     def __init__(self) -> None:
         self.inside = False
         self.made: list[str] = []
+        self.may_end = asyncio.Event()
+        self.may_end.set()
 
     def is_closed(self) -> bool:
         return False
@@ -41,6 +42,7 @@ class Session:
         return self.inside
 
     async def execute(self, statement: str) -> None:
+        await self.may_end.wait()
         self.made.append(statement)
         self.inside = False
 
@@ -96,39 +98,26 @@ async def test_a_transaction_that_is_not_gone_on_with_ends_at_the_second_look() 
 
 
 async def test_a_lane_whose_transaction_is_being_ended_is_lent_to_nobody() -> None:
-    session, ends = Session(), asyncio.Event()
-
-    async def execute(statement: str) -> None:
-        await ends.wait()
-        session.inside = False
-
+    session = Session()
     lanes = lanes_of(session)
     lanes.open()
     await used(lanes, chained=True, chain=True)
     await lanes.end_idle()
-    session.execute = execute  # type: ignore[method-assign]
+    session.may_end.clear()
     ending = asyncio.ensure_future(lanes.end_idle())
     await asyncio.sleep(0)
     asked = asyncio.ensure_future(used(lanes, chained=True))
     for _ in range(5):
         await asyncio.sleep(0)
     assert not asked.done()
-    ends.set()
+    session.may_end.set()
     await asyncio.gather(ending, asked)
 
 
 @pytest.fixture
-async def members(group: GroupDatabase) -> AsyncIterator[Members]:
-    async with Members(group, 2) as members:
-        await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)")
-        yield members
-
-
-@pytest.fixture
-async def queue(members: Members) -> Queue:
-    queue = await (await members.connect("QM1")).open("Q", ALL)
-    await queue.put_many([b"1", b"2", b"3"], PERSISTENT)
-    return queue
+async def queue(here: Queue) -> Queue:
+    await here.put_many([b"1", b"2", b"3"], PERSISTENT)
+    return here
 
 
 async def in_transaction(members: Members) -> list[dict[str, Any]]:
@@ -147,7 +136,7 @@ async def test_what_a_commit_has_begun_ends_when_nobody_goes_on_with_it(
 ) -> None:
     monkeypatch.setattr(LeaseTimes, "watch", property(lambda _: 0.02))
     async with Members(group) as members:
-        await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)")
+        await members.mqsc(DEFINITIONS)
         queue = await (await members.connect("QM1")).open("Q", ALL)
         await queue.put_many([b"1", b"2"], PERSISTENT)
         for body in (b"1", b"2"):
@@ -163,14 +152,13 @@ async def test_a_get_that_finds_nothing_begins_nothing(members: Members, queue: 
 
 
 @pytest.mark.postgres
-async def test_a_put_behind_a_get_is_there_for_others_at_once(members: Members, queue: Queue) -> None:
-    other = await (await members.connect("QM2")).open("Q", ALL)
+async def test_a_put_behind_a_get_is_there_for_others_at_once(queue: Queue, there: Queue) -> None:
     for number in range(1, 4):
         assert (await queue.get()).data == b"%d" % number
         await queue.put(b"put", PERSISTENT)
         await queue.put(b"in a unit", PERSISTENT, MQPMO.SYNCPOINT)
         await queue._connection.commit()
-    assert await drained(other) == [b"put", b"in a unit"] * 3
+    assert await drained(there) == [b"put", b"in a unit"] * 3
 
 
 @pytest.mark.postgres
@@ -190,7 +178,7 @@ async def test_a_get_goes_on_where_the_database_was_stopped_in_the_begun_transac
     durable_group: GroupDatabase, how: str
 ) -> None:
     async with Members(durable_group) as members:
-        await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)")
+        await members.mqsc(DEFINITIONS)
         queue = await (await members.connect("QM1")).open("Q", ALL)
         await queue.put_many([b"1", b"2"], PERSISTENT)
         assert (await queue.get()).data == b"1"

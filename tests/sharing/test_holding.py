@@ -17,27 +17,16 @@ from tests.conformance.expect import ALL, drained
 from tests.sharing.members import Members
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     from broker import Connection, Queue
     from tests.sharing.database import GroupDatabase
 
 pytestmark = pytest.mark.postgres
 
+DEFINITIONS: Final = "DEFINE QLOCAL(Q) QSGDISP(SHARED)"
 LIMIT: Final = 12
 PERSISTENT: Final = MessageDescriptor(persistence=1)
-
-
-@pytest.fixture
-async def members(group: GroupDatabase) -> AsyncIterator[Members]:
-    async with Members(group, 2) as members:
-        await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)")
-        yield members
-
-
-@pytest.fixture
-async def queue(members: Members) -> Queue:
-    return await (await members.connect("QM1")).open("Q", ALL)
 
 
 async def test_what_is_held_has_the_columns_of_a_message_in_their_order(group: GroupDatabase) -> None:
@@ -58,10 +47,10 @@ async def test_what_is_held_has_the_columns_of_a_message_in_their_order(group: G
 
 @pytest.mark.parametrize("options", [MQGMO.NONE, MQGMO.COMPLETE_MSG])
 async def test_a_get_whose_session_is_lost_before_its_commit_has_taken_nothing_and_is_made_again(
-    members: Members, queue: Queue, options: MQGMO
+    members: Members, here: Queue, options: MQGMO
 ) -> None:
-    await queue.put(b"1", PERSISTENT)
-    await queue.put(b"2", PERSISTENT)
+    await here.put(b"1", PERSISTENT)
+    await here.put(b"2", PERSISTENT)
     line, lost = members.lines["QM1"], iter([None])
 
     def cut(piece: bytes) -> bytes | None:
@@ -69,17 +58,17 @@ async def test_a_get_whose_session_is_lost_before_its_commit_has_taken_nothing_a
 
     line.to_server = cut
     retries = members.member("QM1").database.figures.retries
-    assert (await queue.get(options=options)).data == b"1"
+    assert (await here.get(options=options)).data == b"1"
     assert members.member("QM1").database.figures.retries > retries
-    assert await drained(queue) == [b"2"]
+    assert await drained(here) == [b"2"]
 
 
 @pytest.mark.parametrize("options", [MQGMO.NONE, MQGMO.COMPLETE_MSG])
 async def test_a_get_that_loses_the_answer_to_its_commit_has_its_message_and_asks_only_whether(
-    members: Members, queue: Queue, options: MQGMO
+    members: Members, here: Queue, options: MQGMO
 ) -> None:
-    await queue.put(b"1", PERSISTENT)
-    await queue.put(b"2", PERSISTENT)
+    await here.put(b"1", PERSISTENT)
+    await here.put(b"2", PERSISTENT)
     line, database = members.lines["QM1"], members.member("QM1").database
 
     def to_client(piece: bytes) -> bytes | None:
@@ -90,9 +79,9 @@ async def test_a_get_that_loses_the_answer_to_its_commit_has_its_message_and_ask
 
     line.to_client = to_client
     unknown = database.figures.unknown
-    assert (await queue.get(options=options)).data == b"1"
+    assert (await here.get(options=options)).data == b"1"
     assert database.figures.unknown == unknown + 1
-    assert await drained(queue) == [b"2"]
+    assert await drained(here) == [b"2"]
 
 
 # Depths
@@ -166,28 +155,28 @@ async def test_two_members_whose_programs_put_at_the_limit_count_what_is_there_a
     assert max(depth for depth, _ in looks) >= LIMIT - 2  # it was at the limit
 
 
-async def test_less_maxdepth_holds_at_once_for_a_lane_that_was_allowed_more(members: Members, queue: Queue) -> None:
-    await queue.put(b"1")
+async def test_less_maxdepth_holds_at_once_for_a_lane_that_was_allowed_more(members: Members, here: Queue) -> None:
+    await here.put(b"1")
     await members.mqsc("ALTER QLOCAL(Q) QSGDISP(SHARED) MAXDEPTH(2)")
-    await queue.close()
-    queue = await queue._connection.open("Q", ALL)
-    await queue.put(b"2")
+    await here.close()
+    here = await here._connection.open("Q", ALL)
+    await here.put(b"2")
     with pytest.raises(MQError) as caught:
-        await queue.put(b"3")
+        await here.put(b"3")
     assert caught.value.reason == MQRC.Q_FULL
 
 
-async def test_what_comes_back_takes_the_room_that_another_lane_was_allowed(members: Members, queue: Queue) -> None:
+async def test_what_comes_back_takes_the_room_that_another_lane_was_allowed(members: Members, here: Queue) -> None:
     await members.mqsc("ALTER QLOCAL(Q) QSGDISP(SHARED) MAXDEPTH(4)")
     connection = await members.connect("QM2")
-    got, queue = await connection.open("Q", ALL), await (await members.connect("QM1")).open("Q", ALL)
+    got, here = await connection.open("Q", ALL), await (await members.connect("QM1")).open("Q", ALL)
     for _ in range(3):
-        await queue.put(b"x")
+        await here.put(b"x")
     assert len(await got.get_many(3, options=MQGMO.SYNCPOINT)) == 3
-    await queue.put(b"x")  # there is room for three more, which are dealt out among the lanes of both
+    await here.put(b"x")  # there is room for three more, which are dealt out among the lanes of both
     await connection.backout()
     with pytest.raises(MQError) as caught:
-        await queue.put(b"one too many")
+        await here.put(b"one too many")
     assert caught.value.reason == MQRC.Q_FULL
     assert await members.group.value("SELECT depth_of('Q')") == 4
 
@@ -196,11 +185,11 @@ async def test_what_comes_back_takes_the_room_that_another_lane_was_allowed(memb
 
 
 async def test_a_queue_with_many_messages_is_cleared_in_slices(
-    members: Members, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    members: Members, here: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repository_change, "SLICE", 10)
-    await queue.put_many([b"x"] * 34)
-    await queue.close()
+    await here.put_many([b"x"] * 34)
+    await here.close()
     transactions = members.member("QM1").database.figures.transactions
     await members.mqsc("CLEAR QLOCAL(Q) QSGDISP(SHARED)")
     assert members.member("QM1").database.figures.transactions - transactions >= 4
@@ -209,11 +198,11 @@ async def test_a_queue_with_many_messages_is_cleared_in_slices(
 
 
 async def test_a_clear_that_has_broken_off_goes_on_when_it_is_given_again(
-    members: Members, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    members: Members, here: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repository_change, "SLICE", 10)
-    await queue.put_many([b"x"] * 34)
-    await queue.close()
+    await here.put_many([b"x"] * 34)
+    await here.close()
     database, left = members.member("QM1").database, iter(range(3))
     transact = database.transact
 
@@ -233,11 +222,11 @@ async def test_a_clear_that_has_broken_off_goes_on_when_it_is_given_again(
 
 
 async def test_a_structure_with_many_messages_is_emptied_in_slices(
-    members: Members, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    members: Members, here: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(structures, "SLICE", 10)
-    await queue.put_many([b"x"] * 25)
-    await queue.put_many([b"y"] * 25, PERSISTENT)
+    await here.put_many([b"x"] * 25)
+    await here.put_many([b"y"] * 25, PERSISTENT)
     await members.mqsc("RESET CFSTRUCT(APPL) ACTION(FAIL)")
     assert await members.group.value("SELECT depth_of('Q')") == 25
     await members.mqsc("RECOVER CFSTRUCT(APPL) TYPE(PURGE)")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import TypeGuard
 
     from broker.mqi.layouts.folders import Value
 
@@ -33,7 +34,7 @@ def truth(value: Value) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def is_number(value: Value) -> bool:
+def is_number(value: Value) -> TypeGuard[int | float]:
     """True if it is a number; a truth value is none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -43,7 +44,7 @@ def compare(order: str, left: Value, right: Value) -> bool | None:
     if left is None or right is None:
         return None
     if is_number(left) and is_number(right):
-        return ORDERS[order](left, right)  # type: ignore[arg-type]  # numbers both
+        return ORDERS[order](left, right)
     if order not in ("=", "<>"):
         return False
     if isinstance(left, bytes) != isinstance(right, bytes):
@@ -65,7 +66,7 @@ def reckon(sign: str, left: Value, right: Value) -> Value:
 
     The quotient of whole numbers is whole, rounded towards 0.
     """
-    if not (isinstance(left, int | float) and isinstance(right, int | float) and is_number(left) and is_number(right)):
+    if not (is_number(left) and is_number(right)):
         return None
     if sign == "/":
         return _quotient(left, right)

@@ -193,7 +193,7 @@ def _compared(selector: Selector, values: list[Any]) -> list[str]:
     conditions = []
     for name, order, value in selector.conjuncts:
         if name in _NUMBERS and is_number(value):
-            values.append(float(value))  # type: ignore[arg-type]  # a number
+            values.append(float(value))
             conditions.append(f"{_NUMBERS[name]}::float8 {order} ${len(values)}")
         elif name in _IDS and order == "=" and isinstance(value, bytes) and len(value) == len(NO_ID):
             values.append(value)
