@@ -80,7 +80,7 @@ def test_without_a_queue_the_letters_on_all_dead_letter_queues_are_listed(
         "mqsc",
         input=b"""DEFINE QLOCAL(OWN) BOQNAME(OWN.SIDE)
         DEFINE QLOCAL(OWN.SIDE)
-        DEFINE QLOCAL(NO.SUCH) BOQNAME(NOT.THERE)
+        DEFINE QLOCAL(OWN.WITHOUT.SIDE) BOQNAME(NOT.THERE)
         ALTER QLOCAL(LETTERS.DEAD) DESCR('Dead letters of LETTERS')""",
     )
     bury(daemon)
