@@ -12,6 +12,7 @@ A program may pass an adapter of its own as the source of a `Database`. Its duti
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def with_literals(sql: str, values: Sequence[Value]) -> str:
     return first + "".join([_literal(value) + part for value, part in zip(values, others, strict=True)])
 
 
+@lru_cache(maxsize=64)
 def numbered(sql: str) -> str:
     """Return a statement of `execute` with `$1`, `$2` ... for its values."""
     first, *others = sql.split("?")

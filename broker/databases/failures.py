@@ -17,8 +17,7 @@ _UNDECIDED: Final = ("08", "57P", "40003", "58", "F0")
 """Beginnings of SQLSTATEs behind which a COMMIT may have been done, or not."""
 
 _ENDED: Final = {
-    "3B001": "the program has ended the transaction itself (COMMIT or ROLLBACK), and perhaps begun another",
-    "25P01": "the program has ended the transaction itself (COMMIT or ROLLBACK)",
+    "25P01": "the program has ended the transaction itself (COMMIT or ROLLBACK), and perhaps begun another",
     "25P02": "a statement has failed, and the program went on: such a transaction can only be rolled back",
 }
 _READ_ONLY: Final = "25006"

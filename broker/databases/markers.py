@@ -23,6 +23,9 @@ ID_OUTCOME: Final = "database"
 ABORTED_SECONDS: Final = 86_400
 """An aborted marker stays for a day: where inserts do not wait for one another only it stops a late COMMIT."""
 
+_SETTING: Final = "evermq.transaction"
+"""A setting of PostgreSQL's that nobody else has: set for a transaction, it is gone with that."""
+
 _PART: Final = re.compile(r'[A-Za-z_][A-Za-z0-9_]{0,62}|"[A-Za-z0-9_ -]{1,63}"')
 _TYPES: Final[dict[Dialect, tuple[str, str, str]]] = {
     "sqlite": ("BLOB", "TEXT", "INTEGER"),
@@ -59,6 +62,10 @@ class Markers:
         self.dialect: Dialect = dialect
         self.select_id = f"SELECT q_mgr FROM {name} WHERE unit = ?"
         self.select_outcome = f"SELECT outcome FROM {name} WHERE unit = ?"
+        self._insert_marked = (
+            f"INSERT INTO {name} (unit, outcome, q_mgr, at) SELECT CAST(? AS bytea), '{COMMITTED}', CAST(? AS text), "
+            f"CAST(CAST(? AS text) AS bigint) WHERE current_setting('{_SETTING}', true) = ? RETURNING 1"
+        )
 
     def ddl(self, *, if_missing: bool = False) -> str:
         """Return the statement that makes the table."""
@@ -72,6 +79,21 @@ class Markers:
     def insert(self, outcome: str, at: float) -> str:
         """Return the statement that inserts a marker; its values are the unit and the queue manager's instance."""
         return f"INSERT INTO {self.name} (unit, outcome, q_mgr, at) VALUES (?, '{outcome}', ?, {int(at)})"
+
+    def opening(self, number: int) -> str:
+        """Return the statement behind BEGIN by which `marking` knows a transaction again, by a number of its own."""
+        if self.dialect == "sqlite":
+            return f"SAVEPOINT evermq_{number}"
+        return f"SET LOCAL {_SETTING} = '{number}'"
+
+    def marking(self, number: int, at: float) -> tuple[str, tuple[str, ...]]:
+        """Return the statements that insert the marker of a committed transaction, and their values behind the unit and
+        the queue manager's instance. Where it is not that of `opening` any more, SQLite has no such savepoint, and
+        PostgreSQL returns no row. There the text is always the same: drivers prepare it.
+        """
+        if self.dialect == "sqlite":
+            return f"RELEASE SAVEPOINT evermq_{number}; {self.insert(COMMITTED, at)}", ()
+        return self._insert_marked, (str(int(at)), str(number))
 
     def delete(self, count: int) -> str:
         """Return the statement that deletes so many markers by their units."""

@@ -1,8 +1,9 @@
 """One transaction of the program, from BEGIN to COMMIT or ROLLBACK, with its marker.
 
-1. `begin` takes a connection, begins, and sets a savepoint of a name of its own.
-2. `mark` releases that savepoint and inserts the marker. RELEASE fails where the program has ended the transaction, or
-   has swallowed the error of a statement that did: else a marker without its work would be committed.
+1. `begin` takes a connection, begins, and leaves something in the transaction that is gone with it: in SQLite a
+   savepoint, in PostgreSQL a setting.
+2. `mark` inserts the marker where that is still there. It is not where the program has ended the transaction, or has
+   swallowed the error of a statement that did: else a marker without its work would be committed.
 3. `commit` returns when the database has said that it is done. CommitRefusedError: it is not, and never will be.
    OutcomeUnknownError: nobody knows; COMMIT is not sent again, the marker is asked for (`OpenDatabase.probe`).
 4. `release` gives the connection back, after a rollback where neither came to its end; one that was lost goes back as
@@ -21,8 +22,7 @@ from broker.databases.errors import (
     OutcomeUnknownError,
     ProgramDatabaseError,
 )
-from broker.databases.failures import refusal, told
-from broker.databases.markers import COMMITTED
+from broker.databases.failures import ended_by_program, refusal, told
 
 if TYPE_CHECKING:
     from broker.clock import Clock
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_numbers = count(1)  # of savepoints
+_numbers = count(1)  # of transactions
 
 
 class DatabaseTransaction:
@@ -45,7 +45,7 @@ class DatabaseTransaction:
         self._markers = markers
         self._clock = clock
         self._given = given
-        self._savepoint = f"evermq_{next(_numbers)}"
+        self._number = next(_numbers)
         self._held: list[Any] = []
         self._open = False
         self._broken = False
@@ -59,7 +59,7 @@ class DatabaseTransaction:
         try:
             await self._calls.begin(self.connection)
             self._open = True
-            await self._calls.execute(self.connection, f"SAVEPOINT {self._savepoint}")
+            await self._calls.execute(self.connection, self._markers.opening(self._number))
         except (ProgramDatabaseError, RuntimeError):
             await self.release()
             raise
@@ -74,13 +74,15 @@ class DatabaseTransaction:
 
     async def mark(self, unit: bytes, q_mgr: str) -> None:
         """Write the marker. Raises CommitRefusedError; TransactionEndedError is one."""
-        sql = f"RELEASE SAVEPOINT {self._savepoint}; {self._markers.insert(COMMITTED, self._clock.time())}"
+        sql, values = self._markers.marking(self._number, self._clock.time())
         try:
-            await self._calls.execute(self.connection, sql, unit, q_mgr)
+            rows = await self._calls.execute(self.connection, sql, unit, q_mgr, *values)
         except CommitRefusedError:
             raise
         except Exception as error:
             raise refusal(error) from error
+        if not rows and self._markers.dialect == "postgresql":
+            raise ended_by_program()
 
     async def commit(self) -> None:
         """Commit. Raises CommitRefusedError, and OutcomeUnknownError for a connection that was lost."""

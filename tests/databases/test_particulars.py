@@ -7,6 +7,7 @@ import os
 import sqlite3
 import threading
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import aiosqlite
@@ -334,6 +335,36 @@ async def test_asyncpg_has_one_round_trip_beside_the_programs_own(postgres: Post
 
 
 @pytest.mark.postgres
+async def test_asyncpg_that_keeps_no_statements_has_one_more(postgres: Postgres) -> None:
+    """Behind a pooler such as PgBouncer; the one that has the row comes with what begins."""
+    import asyncpg
+
+    def source(dsn: str) -> Any:
+        return lambda: asyncpg.create_pool(dsn, min_size=1, max_size=1, statement_cache_size=0)
+
+    assert await round_trips(postgres, source) == 2
+
+
+@pytest.mark.postgres
+async def test_a_handler_that_resets_all_settings_is_refused_and_the_next_goes_on(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    way = made_way("asyncpg-pool", request, tmp_path)
+    opened = await way.database().open()
+
+    async def reset(transaction: DatabaseTransaction) -> None:
+        await way.sql(transaction.connection, order(1))
+        await way.sql(transaction.connection, "RESET ALL")
+        await transaction.mark(os.urandom(16), Q_MGR)
+
+    with pytest.raises(TransactionEndedError):
+        await within(opened, reset)
+    await committed(opened, way, 2)
+    assert (way.orders(), way.markers()) == (["2"], ["committed"])
+    await opened.close()
+
+
+@pytest.mark.postgres
 async def test_psycopg_has_two_round_trips_beside_the_programs_own(postgres: Postgres) -> None:
     pool = pytest.importorskip("psycopg_pool")
     count = await round_trips(
@@ -343,18 +374,22 @@ async def test_psycopg_has_two_round_trips_beside_the_programs_own(postgres: Pos
 
 
 async def round_trips(postgres: Postgres, source: Any) -> int:
-    """Count the round trips of a transaction with a marker, beside BEGIN, a statement of the program's and COMMIT."""
+    """Count the round trips of a transaction with a marker, beside BEGIN, a statement of the program's and COMMIT: not
+    of the first on a connection, which may prepare statements.
+    """
     postgres.sql(GONE, f"SET ROLE {OWNER}", ORDERS, database=OWNER)
     async with Proxy(postgres) as proxy:
         opened = await Database(source(proxy.dsn)).open()
         turns = Turns()
 
-        async def work(transaction: DatabaseTransaction) -> None:
-            await transaction.connection.execute(order(1))
+        async def work(transaction: DatabaseTransaction, number: int = 2) -> None:
+            await transaction.connection.execute(order(number))
             await transaction.mark(os.urandom(16), Q_MGR)
             await transaction.commit()
             turns.end()
 
+        await within(opened, partial(work, number=1))
+        turns = Turns()
         proxy.to_server, proxy.to_client = turns.asked, turns.answered
         await within(opened, work)
         proxy.to_server = proxy.to_client = None

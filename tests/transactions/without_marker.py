@@ -5,20 +5,13 @@ A resolver finds no marker then, and takes what has been committed for aborted (
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from broker.cli.demo.transactions.program import by_hand as by_hand
 from broker.cli.demo.transactions.program import exact as exact
 from broker.databases.transaction import DatabaseTransaction
 
-if TYPE_CHECKING:
-    from broker.databases.calls import AdapterCalls
+
+async def no_marker(self: DatabaseTransaction, unit: bytes, q_mgr: str) -> None:
+    """Write no marker: COMMIT ends the savepoint too."""
 
 
-async def release_only(self: DatabaseTransaction, unit: bytes, q_mgr: str) -> None:
-    """Release the savepoint, and write no marker."""
-    calls: AdapterCalls = self._calls
-    await calls.execute(self.connection, f"RELEASE SAVEPOINT {self._savepoint}")
-
-
-DatabaseTransaction.mark = release_only  # type: ignore[method-assign]
+DatabaseTransaction.mark = no_marker  # type: ignore[method-assign]

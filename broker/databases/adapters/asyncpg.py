@@ -63,14 +63,12 @@ class AsyncpgAdapter:
         self._new[connection] = connection.transaction()
 
     async def execute(self, connection: Any, sql: str, *values: Value) -> Sequence[Sequence[Any]]:
-        if sql.startswith("SELECT"):
+        if sql.startswith("SELECT") or " RETURNING " in sql:
             await self._begin_with(connection)
             return [tuple(row) for row in await connection.fetch(numbered(sql), *values)]
         text = with_literals(sql, values)  # without arguments: one round trip for all statements
-        if sql.startswith("SAVEPOINT") and await self._begin_with(connection, text):
-            return []
-        await self._begin_with(connection)
-        await connection.execute(text)
+        if not await self._begin_with(connection, text):
+            await connection.execute(text)
         return []
 
     async def commit(self, connection: Any) -> None:
