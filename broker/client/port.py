@@ -182,7 +182,9 @@ class RemotePort(Port):
     def prepare_deliveries(
         self, database: bytes, name: str, prepared: Sequence[PreparedDelivery]
     ) -> RemotePrepareDeliveries:
-        sent = [each.settlement._replace(id=self._own(each.settlement.id)) for each in prepared]
+        sent = [each.settlement for each in prepared]
+        if self.base:
+            sent = [each._replace(id=self._own(each.id)) for each in sent]
         items = external_wire.packed_deliveries(database, name, prepared, sent)
         call = self.line.request(RemotePrepareDeliveries, self, Verb.PREPARE_DELIVERIES, *items)
         call.ids = [each.settlement.id for each in prepared]

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from broker.mqi.structures import ResponseRecord
 
 
+_IN_GROUP, _LAST_IN_GROUP = MQMF.MSG_IN_GROUP.value, MQMF.LAST_MSG_IN_GROUP.value
+_SEGMENT, _LAST_SEGMENT = MQMF.SEGMENT.value, MQMF.LAST_SEGMENT.value
+
+
 def known_reason(number: int) -> MQRC | int:
     """The reason as an MQRC member, or as it is when a newer queue manager sent one that this version does not know."""
     try:
@@ -102,16 +106,16 @@ class Message:
     @property
     def group_status(self) -> MQGS:
         flags = self._delivery.msg_flags
-        if flags & MQMF.LAST_MSG_IN_GROUP.value:
+        if flags & _LAST_IN_GROUP:
             return MQGS.LAST_MSG_IN_GROUP
-        return MQGS.MSG_IN_GROUP if flags & MQMF.MSG_IN_GROUP.value else MQGS.NOT_IN_GROUP
+        return MQGS.MSG_IN_GROUP if flags & _IN_GROUP else MQGS.NOT_IN_GROUP
 
     @property
     def segment_status(self) -> MQSS:
         flags = self._delivery.msg_flags
-        if flags & MQMF.LAST_SEGMENT.value:
+        if flags & _LAST_SEGMENT:
             return MQSS.LAST_SEGMENT
-        return MQSS.SEGMENT if flags & MQMF.SEGMENT.value else MQSS.NOT_A_SEGMENT
+        return MQSS.SEGMENT if flags & _SEGMENT else MQSS.NOT_A_SEGMENT
 
     @property
     def segmentation(self) -> MQSEG:

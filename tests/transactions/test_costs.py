@@ -14,6 +14,7 @@ import aiosqlite
 import pytest
 
 from broker import Deliveries, Message
+from broker.client.port import RemotePort
 from broker.databases.calls import AdapterCalls
 from broker.engine.conversation import Conversation
 from broker.mqi import MQMF, Settlement
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from broker import Connection, Delivered
+    from broker import Delivered
+    from broker.client.calls import RemoteDeliveryConnect
 
 CALLS = ("prepare", "prepare_deliveries", "decide", "settle_deliveries", "commit", "backout")
 
@@ -183,14 +185,14 @@ def test_d4_9_a_free_place_waits_for_others_only_while_most_transactions_wait_to
 async def test_d4_9_a_connection_is_made_while_the_transaction_begins_where_the_delivery_before_has_used_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    connected: list[Delivered] = []
-    connect = Deliveries.connect
+    connected: list[int] = []
+    connect = RemotePort.delivery_connection
 
-    async def noted(of: Deliveries, delivery: Delivered, appl_name: str = "") -> Connection:
+    def noted(of: RemotePort, delivery: int, appl_name: str) -> RemoteDeliveryConnect:
         connected.append(delivery)
-        return await connect(of, delivery, appl_name)
+        return connect(of, delivery, appl_name)
 
-    monkeypatch.setattr(Deliveries, "connect", noted)
+    monkeypatch.setattr(RemotePort, "delivery_connection", noted)
     made_before: list[bool] = []
     async with OrderShop(Aiosqlite(tmp_path), "tcp") as shop:
         app = shop.app

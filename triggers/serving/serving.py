@@ -236,6 +236,10 @@ class QueueService:
 
     # What runs need
 
+    def connect_ahead(self, delivered: Delivered) -> None:
+        """Have the connection of a delivery made, for who is going to ask for it."""
+        self._deliveries.connect_ahead(delivered, self.handler.name)
+
     async def connect(self, delivered: Delivered) -> Connection:
         """The connection of a delivery."""
         return await self._deliveries.connect(delivered, self.handler.name)

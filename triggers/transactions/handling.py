@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_DONE: Final = Outcome.DONE.value
 _HELD: Final = (MQRC.OBJECT_IN_USE, MQRC.SYNCPOINT_LIMIT_REACHED, MQRC.OPTION_NOT_VALID_FOR_TYPE)
 """The reasons of a PREPARE that is refused, and leaves the delivery in the hands of its worker."""
 
@@ -68,7 +68,7 @@ class TransactionRun(Run):
     """A delivery that was taken, and the task of its handler, with a transaction of the program's database."""
 
     __slots__ = (
-        "_ahead", "_committing", "_connects", "_coordinator", "_database", "_hanging", "_held", "_returned", "_sending",
+        "_committing", "_connects", "_coordinator", "_database", "_hanging", "_held", "_returned", "_sending",
         "_sent", "_thread", "_transaction", "unit",
     )  # fmt: skip
 
@@ -79,7 +79,6 @@ class TransactionRun(Run):
         self.unit = b""
         self._database = database
         self._coordinator: Coordinator = database.coordinator
-        self._ahead: asyncio.Task[None] | None = None
         self._connects = False  # it has asked for its connection
         self._transaction: Any = None
         self._thread: OwnThread | None = None
@@ -125,20 +124,16 @@ class TransactionRun(Run):
                 self._timer = server.clock.call_later(timeout, self._time_out)
             failed = await self._handled()
             self._database.connects = self._connects
-            if self._ahead is not None:
-                self._ahead.cancel()
             if self._is_decided:
                 return
             if len(failed) < len(self.messages):
                 await self._commit(failed)
             else:
-                self._decide(Outcome.DONE.value, failed=failed)
+                self._decide(_DONE, failed=failed)
         except BaseException as error:
             self._raised(error)
         finally:
             self._coordinator.open.discard(self)
-            if self._ahead is not None:
-                self._ahead.cancel()
             try:
                 if self._transaction is not None or self._thread is not None:
                     await finished(self._release())
@@ -174,15 +169,11 @@ class TransactionRun(Run):
             self.server.clock.call_later(CLEAN_UP, self.task.cancel)
 
     def _connect_ahead(self) -> None:
-        """Make the connection of the delivery while its transaction begins, where the delivery before has used its own:
-        others may wait for what this transaction locks.
+        """Have the connection of the delivery made while its transaction begins, where the delivery before has used its
+        own: others may wait for what this transaction locks.
         """
         if self._database.connects:
-            self._ahead = asyncio.get_running_loop().create_task(self._connected_ahead(), name="connect a delivery")
-
-    async def _connected_ahead(self) -> None:
-        with suppress(MQError):  # who uses it is told
-            await super().connected()
+            self.server.connect_ahead(self.delivered)
 
     async def connected(self) -> Connection:
         """As that of `Run`. It is noted that it is used."""
@@ -222,7 +213,7 @@ class TransactionRun(Run):
         if self._is_decided:
             return
         self._disarm()
-        done = Settlement(self.delivered.id, Outcome.DONE.value, ran=self._ran(), failed=failed)
+        done = Settlement(self.delivered.id, _DONE, ran=self._ran(), failed=failed)
         self.decided = done if self._returned is None else done._replace(value=self._returned)
         self._end_calls()
         self._committing = True
