@@ -237,8 +237,12 @@ class QueueService:
     # What runs need
 
     def connect_ahead(self, delivered: Delivered) -> None:
-        """Have the connection of a delivery made, for who is going to ask for it."""
+        """Begin to make the connection of a delivery, for a `connect` to come; `forget_ahead` where none comes."""
         self._deliveries.connect_ahead(delivered, self.handler.name)
+
+    def forget_ahead(self, delivered: Delivered) -> None:
+        """Nobody will ask for the connection of a delivery."""
+        self._deliveries.forget_ahead(delivered)
 
     async def connect(self, delivered: Delivered) -> Connection:
         """The connection of a delivery."""

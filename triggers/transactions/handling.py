@@ -134,6 +134,8 @@ class TransactionRun(Run):
             self._raised(error)
         finally:
             self._coordinator.open.discard(self)
+            if self._connection is None:
+                server.forget_ahead(self.delivered)
             try:
                 if self._transaction is not None or self._thread is not None:
                     await finished(self._release())

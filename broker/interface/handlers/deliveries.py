@@ -30,7 +30,7 @@ from broker.mqi.layouts.layouts import MQTMC2
 from broker.mqi.step_fields import check_step_name, check_step_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
     from broker.interface.connection import Connection
@@ -81,7 +81,7 @@ class Deliveries:
         self._opened = Opened(0, q_name, q_name, port.q_mgr_name, 0)
         self._trigger = MQTMC2(q_name=q_name)
         self._connections: dict[int, DeliveryConnection] = {}  # of deliveries that are not settled
-        self._ahead: dict[int, Call[Port]] = {}  # connections of deliveries that nobody has asked for yet
+        self._ahead: dict[int, Call[Port]] = {}  # connections of deliveries for a `connect` to come
 
     @property
     def q_name(self) -> str:
@@ -133,7 +133,6 @@ class Deliveries:
         for each in settlements:
             if each.feedback:
                 check_feedback(each.feedback)
-        self._need_no_more(each.id for each in settlements)
         for each in settlements if self._connections else ():
             connection = self._connections.pop(each.id, None)
             if connection is not None:
@@ -160,7 +159,6 @@ class Deliveries:
         a reason. HOBJ_ERROR (2019): it is not in this connection's hands. BACKED_OUT (2003): it has ended otherwise,
         as a settlement would have. With any other it is to be settled still, as for `Connection.prepare`.
         """
-        self._need_no_more(each.settlement.id for each in prepared)
         for each in prepared if self._connections else ():
             connection = self._connections.get(each.settlement.id)
             if connection is not None:
@@ -194,14 +192,13 @@ class Deliveries:
         return connection
 
     def connect_ahead(self, delivery: Delivered, appl_name: str = "") -> None:
-        """Have the connection of a delivery made, for who is going to ask for it (`connect`)."""
+        """Begin to make the connection of a delivery, for a `connect` to come; `forget_ahead` where none comes."""
         self._ahead[delivery.id] = self._port.delivery_connection(delivery.id, appl_name)
 
-    def _need_no_more(self, deliveries: Iterable[int]) -> None:
-        """Nobody will ask for the connections of these."""
-        for each in deliveries if self._ahead else ():
-            if (ahead := self._ahead.pop(each, None)) is not None:
-                ahead.withdraw()
+    def forget_ahead(self, delivery: Delivered) -> None:
+        """Nobody will ask for the connection of a delivery."""
+        if (ahead := self._ahead.pop(delivery.id, None)) is not None:
+            ahead.withdraw()
 
     def _delivered(self, received: DeliveryAnswer) -> Delivered:
         messages = tuple([Message(each, self._opened) for each in received.messages])
