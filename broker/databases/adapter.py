@@ -37,8 +37,8 @@ class Adapter(Protocol):
         ...
 
     def execute(self, connection: Any, sql: str, /, *values: Value) -> Any:
-        """Run statements, separated by `;`, which have a `?` for each of the values. Return the rows of the last one: a
-        sequence of sequences.
+        """Run a statement, which has a `?` for each of the values, or in SQLite several, separated by `;`. Return the
+        rows of the last one: a sequence of sequences.
         """
         ...
 
@@ -95,7 +95,7 @@ def each_statement(sql: str, values: Sequence[Value]) -> Iterator[tuple[str, tup
 
 
 def with_literals(sql: str, values: Sequence[Value]) -> str:
-    """Return statements of `execute` for PostgreSQL, with the values as literals: one round trip for all of them."""
+    """Return a statement of `execute` for PostgreSQL, with the values as literals."""
     if not values:
         return sql
     first, *others = sql.split("?")

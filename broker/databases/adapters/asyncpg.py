@@ -66,7 +66,7 @@ class AsyncpgAdapter:
         if sql.startswith("SELECT") or " RETURNING " in sql:
             await self._begin_with(connection)
             return [tuple(row) for row in await connection.fetch(numbered(sql), *values)]
-        text = with_literals(sql, values)  # without arguments: one round trip for all statements
+        text = with_literals(sql, values)  # without arguments nothing is prepared, which takes a round trip
         if not await self._begin_with(connection, text):
             await connection.execute(text)
         return []

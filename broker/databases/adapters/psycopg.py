@@ -1,13 +1,9 @@
-"""psycopg 3: an AsyncConnectionPool, a ConnectionPool, or a connection of either kind.
-
-What belongs together goes in a pipeline, so that it takes one round trip.
-"""
+"""psycopg 3: an AsyncConnectionPool, a ConnectionPool, or a connection of either kind."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import psycopg
@@ -15,7 +11,6 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from broker.databases import failures
-from broker.databases.adapter import each_statement
 from broker.databases.errors import DatabaseAwayError
 
 if TYPE_CHECKING:
@@ -77,10 +72,7 @@ class PsycopgAdapter:
 
     def execute(self, connection: psycopg.Connection[Any], sql: str, *values: Value) -> Sequence[Sequence[Any]]:
         cursor = psycopg.Cursor(connection, row_factory=tuple_row)
-        with _pipeline(connection, sql):
-            for statement, own in each_statement(sql, values):
-                cursor = psycopg.Cursor(connection, row_factory=tuple_row)
-                cursor.execute(statement.replace("?", "%s").encode(), own, prepare=False)
+        cursor.execute(sql.replace("?", "%s").encode(), values, prepare=False)
         return cursor.fetchall() if cursor.description is not None else []
 
     def commit(self, connection: psycopg.Connection[Any]) -> None:
@@ -148,10 +140,7 @@ class AsyncPsycopgAdapter:
         self, connection: psycopg.AsyncConnection[Any], sql: str, *values: Value
     ) -> Sequence[Sequence[Any]]:
         cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
-        async with _async_pipeline(connection, sql):
-            for statement, own in each_statement(sql, values):
-                cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
-                await cursor.execute(statement.replace("?", "%s").encode(), own, prepare=False)
+        await cursor.execute(sql.replace("?", "%s").encode(), values, prepare=False)
         return await cursor.fetchall() if cursor.description is not None else []
 
     async def commit(self, connection: psycopg.AsyncConnection[Any]) -> None:
@@ -183,15 +172,6 @@ class AsyncPsycopgAdapter:
 
 
 _Connection: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
-
-
-def _pipeline(connection: psycopg.Connection[Any], sql: str) -> AbstractContextManager[Any]:
-    """Send several statements together."""
-    return connection.pipeline() if ";" in sql and psycopg.Pipeline.is_supported() else nullcontext()
-
-
-def _async_pipeline(connection: psycopg.AsyncConnection[Any], sql: str) -> AbstractAsyncContextManager[Any]:
-    return connection.pipeline() if ";" in sql and psycopg.Pipeline.is_supported() else nullcontext()
 
 
 def _check_idle(connection: _Connection) -> None:
