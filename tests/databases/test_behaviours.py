@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.databases.errors import CommitRefusedError, DatabaseAwayError, TransactionEndedError
+from broker.databases.calls import AdapterCalls
+from broker.databases.errors import (
+    CommitRefusedError,
+    DatabaseAwayError,
+    DatabaseUnusableError,
+    TransactionEndedError,
+)
 from tests.databases.flows import Q_MGR, Gate, committed, in_own_thread, marked_and_held, order, within
 
 if TYPE_CHECKING:
@@ -58,6 +64,24 @@ async def test_d3_2_a_transaction_without_a_marker_is_committed_as_it_is(
 
     await within(opened, plain)
     assert (way.orders(), way.markers()) == (["1"], [])
+
+
+async def test_a_statement_of_ours_that_fails_first_in_its_transaction_breaks_no_connection(
+    opened: OpenDatabase, way: DatabaseWay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken: list[bool] = []
+    release = AdapterCalls.release
+
+    async def noted(calls: AdapterCalls, connection: object, **how: bool) -> None:
+        broken.append(how["broken"])
+        await release(calls, connection, **how)
+
+    monkeypatch.setattr(AdapterCalls, "release", noted)
+    for number in (1, 2):
+        with pytest.raises(DatabaseUnusableError):
+            await opened.rows("DELETE FROM not_there")
+        await committed(opened, way, number)
+    assert (way.orders(), broken) == (["1", "2"], [False] * 4)
 
 
 @pytest.mark.parametrize("ending", ["commit", "rollback", "again"])

@@ -1,7 +1,8 @@
 """asyncpg: a Pool, or a Connection.
 
 BEGIN is asyncpg's own, `connection.transaction()`: behind one that was sent by hand it refuses the program's. It goes
-to the server with the first statement behind it, in one round trip.
+to the server with a setting behind it, in one round trip. No other statement goes with it: where one failed there,
+asyncpg would take BEGIN for failed, and roll nothing back.
 """
 
 from __future__ import annotations
@@ -69,8 +70,10 @@ class AsyncpgAdapter:
             await self._begin_with(connection)
             return [tuple(row) for row in await connection.fetch(numbered(sql), *values)]
         text = with_literals(sql, values)  # without arguments nothing is prepared, which takes a round trip
-        if not await self._begin_with(connection, text):
-            await connection.execute(text)
+        if sql.startswith("SET LOCAL") and await self._begin_with(connection, text):
+            return []
+        await self._begin_with(connection)
+        await connection.execute(text)
         return []
 
     async def commit(self, connection: Any) -> None:
