@@ -166,7 +166,7 @@ class RemotePort(Port):
         self._tell_leases(Verb.TRIGGER_RETURN, leases)
 
     def settle_deliveries(self, settlements: Sequence[Settlement]) -> RemoteSettle:
-        sent = [each._replace(id=self._own(each.id)) for each in settlements] if self.base else settlements
+        sent = self._known(settlements)
         call = self.line.request(RemoteSettle, self, Verb.SETTLE, *packed_settlements(sent))
         call.ids = [each.id for each in settlements]
         if self.of_deliveries:
@@ -182,9 +182,7 @@ class RemotePort(Port):
     def prepare_deliveries(
         self, database: bytes, name: str, prepared: Sequence[PreparedDelivery]
     ) -> RemotePrepareDeliveries:
-        sent = [each.settlement for each in prepared]
-        if self.base:
-            sent = [each._replace(id=self._own(each.id)) for each in sent]
+        sent = self._known([each.settlement for each in prepared])
         items = external_wire.packed_deliveries(database, name, prepared, sent)
         call = self.line.request(RemotePrepareDeliveries, self, Verb.PREPARE_DELIVERIES, *items)
         call.ids = [each.settlement.id for each in prepared]
@@ -201,6 +199,10 @@ class RemotePort(Port):
         if self.ended:
             return self.line.request(RemoteConnect, self, Verb.CONNECT)  # which fails
         return self.line.converse(self.q_mgr_name, appl_name or self.appl_name, self.user)
+
+    def _known(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
+        """Return settlements that name the deliveries as the queue manager knows them."""
+        return [each._replace(id=self._own(each.id)) for each in settlements] if self.base else settlements
 
     def _own(self, number: int) -> int:
         """A number as the queue manager knows it; 0, which is none, for one of a former line."""

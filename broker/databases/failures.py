@@ -16,10 +16,7 @@ LOCK_TIMEOUT: Final = frozenset({"55P03", "57014", "40P01", "40001"})
 _UNDECIDED: Final = ("08", "57P", "40003", "58", "F0")
 """Beginnings of SQLSTATEs behind which a COMMIT may have been done, or not."""
 
-_ENDED: Final = {
-    "25P01": "the program has ended the transaction itself (COMMIT or ROLLBACK), and perhaps begun another",
-    "25P02": "a statement has failed, and the program went on: such a transaction can only be rolled back",
-}
+_SWALLOWED: Final = "25P02"  # in_failed_sql_transaction
 _READ_ONLY: Final = "25006"
 
 _SQLITE_DUPLICATES: Final = frozenset({1555, 2067, 2579})  # of a primary key, a unique index, a rowid
@@ -89,8 +86,8 @@ def refusal(error: BaseException) -> CommitRefusedError:
     sqlstate = sqlstate_of(error)
     code = sqlite_code_of(error)
     text = told(error)
-    if sqlstate in _ENDED:
-        return _ended(_ENDED[str(sqlstate)])
+    if sqlstate == _SWALLOWED:
+        return swallowed()
     if code == 1 and ("no such savepoint" in text or "no transaction is active" in text):
         return _ended(
             "the program has ended the transaction itself (commit(), rollback(), `with connection:`, executescript()), "
@@ -115,12 +112,12 @@ def rolled_back() -> CommitRefusedError:
 
 def ended_by_program() -> CommitRefusedError:
     """Return the error for a transaction that is not there any more when it is to be committed."""
-    return _ended(_ENDED["25P01"])
+    return _ended("the program has ended the transaction itself (COMMIT or ROLLBACK), and perhaps begun another")
 
 
 def swallowed() -> CommitRefusedError:
     """Return the error for a transaction in which a statement has failed, and the program went on."""
-    return _ended(_ENDED["25P02"])
+    return _ended("a statement has failed, and the program went on: such a transaction can only be rolled back")
 
 
 def _ended(how: str) -> TransactionEndedError:

@@ -14,4 +14,4 @@ async def no_marker(self: DatabaseTransaction, unit: bytes, q_mgr: str) -> None:
     """Write no marker: COMMIT ends the savepoint too."""
 
 
-DatabaseTransaction.mark = no_marker  # type: ignore[method-assign]
+DatabaseTransaction.mark = no_marker  # type: ignore[method-assign]  # it is taken out

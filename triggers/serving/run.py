@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_DONE: Final = Outcome.DONE.value
+DONE: Final = Outcome.DONE.value
 
 OVERDUE_INTERVAL: Final = 60.0
 """Seconds between two records about a handler that goes on after its end was decided."""
@@ -208,9 +208,9 @@ class Run:
             if self.decided is None:
                 failed = () if self._unread is None else self._unread_ones()
                 if returned is None:
-                    self._settle(Settlement(self.delivered.id, _DONE, ran=self._ran(), failed=failed))
+                    self._settle(Settlement(self.delivered.id, DONE, ran=self._ran(), failed=failed))
                 else:
-                    self._settle(Settlement(self.delivered.id, _DONE, ran=self._ran(), failed=failed, value=returned))
+                    self._settle(Settlement(self.delivered.id, DONE, ran=self._ran(), failed=failed, value=returned))
         finally:
             if self._overdue is not None:
                 self._overdue.cancel()

@@ -29,7 +29,7 @@ from broker.transactions import (
 )
 from triggers.app.unawaited import attempt
 from triggers.app.verdicts import BatchError
-from triggers.serving.run import OVERDUE_INTERVAL, QueueServer, Run, current
+from triggers.serving.run import DONE, OVERDUE_INTERVAL, QueueServer, Run, current
 from triggers.transactions.ends import RunEnds, commit_and_release
 from triggers.transactions.own_thread import OwnThread
 
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_DONE: Final = Outcome.DONE.value
 _HELD: Final = (MQRC.OBJECT_IN_USE, MQRC.SYNCPOINT_LIMIT_REACHED, MQRC.OPTION_NOT_VALID_FOR_TYPE)
 """The reasons of a PREPARE that is refused, and leaves the delivery in the hands of its worker."""
 
@@ -129,7 +128,7 @@ class TransactionRun(Run):
             if len(failed) < len(self.messages):
                 await self._commit(failed)
             else:
-                self._decide(_DONE, failed=failed)
+                self._decide(DONE, failed=failed)
         except BaseException as error:
             self._raised(error)
         finally:
@@ -215,7 +214,7 @@ class TransactionRun(Run):
         if self._is_decided:
             return
         self._disarm()
-        done = Settlement(self.delivered.id, _DONE, ran=self._ran(), failed=failed)
+        done = Settlement(self.delivered.id, DONE, ran=self._ran(), failed=failed)
         self.decided = done if self._returned is None else done._replace(value=self._returned)
         self._end_calls()
         self._committing = True

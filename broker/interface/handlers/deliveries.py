@@ -165,7 +165,7 @@ class Deliveries:
                 connection.delivery_ends()
         rest, calls = iter(prepared), deque[Call[list[int]]]()
         for part in settlement_parts([each.settlement for each in prepared]):
-            pairs = zip(part, rest, strict=False)
+            pairs = zip(part, rest, strict=False)  # in this order: where the part ends, nothing of the rest is taken
             sent = [each if each.settlement is kept else each._replace(settlement=kept) for kept, each in pairs]
             calls.append(self._port.prepare_deliveries(database, name, sent))
         answers = await answers_of(calls)
