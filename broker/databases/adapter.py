@@ -25,8 +25,7 @@ Value = bytes | str
 @runtime_checkable
 class Adapter(Protocol):
     """A driver's or a library's ways, for EverMQ. Of one that is `threaded` all members are plain functions that block;
-    of others all but the last five are coroutine functions. Of one that has a member `cleans_up`, True, `release` comes
-    to its end in time though its caller is cancelled; of others that is seen to.
+    of others all but the last five are coroutine functions.
     """
 
     def acquire(self) -> Any:

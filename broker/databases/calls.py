@@ -26,7 +26,6 @@ class AdapterCalls:
 
     def __init__(self, adapter: Adapter, pool_wait: float) -> None:
         self.adapter = adapter
-        self._cleans_up = getattr(adapter, "cleans_up", False)
         self.threaded = adapter.threaded
         self.pool_wait = pool_wait
 
@@ -68,8 +67,6 @@ class AdapterCalls:
         """Give a connection back, also where the caller is cancelled. Raises TimeoutError."""
         if self.threaded:
             self.adapter.release(connection, broken)
-        elif self._cleans_up:
-            await self.adapter.release(connection, broken)
         else:
             await _cleaned_up(self.adapter.release(connection, broken))
 

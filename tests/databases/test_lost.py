@@ -4,14 +4,12 @@ broken connection back.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import pytest
 
-from broker.databases.adapters import asyncpg as asyncpg_adapter
 from broker.databases.database import Database
 from broker.databases.errors import (
     CommitRefusedError,
@@ -127,34 +125,6 @@ async def proxied(postgres: Postgres, tmp_path: Path) -> AsyncIterator[tuple[Pro
         opened = await Database(pool, pool_wait=5.0).open()
         yield proxy, opened, way
         await opened.close()
-
-
-@pytest.mark.parametrize("cancelled", [False, True])
-async def test_a_connection_that_is_given_back_to_a_silent_server_is_replaced_in_time(
-    proxied: tuple[Proxy, OpenDatabase, AsyncpgPool], monkeypatch: pytest.MonkeyPatch, cancelled: bool
-) -> None:
-    monkeypatch.setattr(asyncpg_adapter, "CLEANUP_SECONDS", 0.05)
-    proxy, opened, way = proxied
-    for number in range(4):  # the pool has two places
-        transaction = opened.transaction()
-        await transaction.begin()
-        await transaction.connection.execute(order(number))
-        await transaction.commit()
-        asked = asyncio.Event()
-
-        def silent(_: bytes, asked: asyncio.Event = asked) -> bytes:
-            asked.set()
-            return b""
-
-        proxy.to_client = silent
-        releasing = asyncio.create_task(transaction.release())
-        await asked.wait()
-        if cancelled:
-            releasing.cancel()
-        await asyncio.wait((releasing,))
-        assert releasing.cancelled() is cancelled
-        proxy.to_client = None
-    assert len(way.orders()) == 4
 
 
 @pytest.mark.parametrize("direction", ["to_server", "to_client"])

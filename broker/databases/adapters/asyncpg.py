@@ -16,7 +16,6 @@ from asyncpg.pool import PoolConnectionProxy
 
 from broker.databases import failures
 from broker.databases.adapter import numbered, with_literals
-from broker.databases.calls import CLEANUP_SECONDS
 from broker.databases.errors import DatabaseAwayError
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ class AsyncpgAdapter:
     dialect: Literal["postgresql"] = "postgresql"
     gives = (asyncpg.Connection, PoolConnectionProxy)
     threaded = False
-    cleans_up = True  # `release` comes to its end in time, though its caller is cancelled: a pool sees to that
 
     def __init__(self, given: DatabaseSource) -> None:
         self._source: Any = given.source
@@ -108,7 +106,7 @@ class AsyncpgAdapter:
                 connection.terminate()
         finally:
             if self._is_pool:
-                await self._source.release(connection, timeout=CLEANUP_SECONDS)
+                await self._source.release(connection)
             else:
                 self._turn.release()
 
