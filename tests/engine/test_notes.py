@@ -68,6 +68,21 @@ async def test_rule_8_a_note_is_written_in_time_though_nothing_else_is(bench: Be
         bench.store.written.clear()
 
 
+async def test_rule_8_a_note_waits_as_long_as_any_behind_one_that_went_with_something_else(bench: Bench) -> None:
+    a, b = await put(bench, b"A", b"B")
+    note(bench, a)
+    await bench.queue.put(b"C")
+    await pass_time(bench, NOTE_WITHIN * 3 / 4)
+    note(bench, b)
+    await pass_time(bench, NOTE_WITHIN / 2)  # the time of the first is over
+    assert (bench.transactions, bench.manager.journal.idle) == (1, True)
+    await pass_time(bench, NOTE_WITHIN / 2)
+    assert bench.transactions == 2
+    assert await bench.stored() == [(b"A", 0, 1), (b"B", 0, 1), (b"C", 0, 0)]
+    await pass_time(bench, 1)
+    assert bench.transactions == 2
+
+
 @pytest.mark.parametrize("goes", ["removed", "backed out"])
 async def test_rule_8_a_note_leaves_nothing_behind_of_a_message_that_has_gone(bench: Bench, goes: str) -> None:
     (a,) = await put(bench, b"A")

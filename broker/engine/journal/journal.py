@@ -130,7 +130,8 @@ class Journal:
         self._submissions: deque[Submission] = deque()
         self._readings: deque[Reading] = deque()
         self._notes: Rows | None = None
-        self._note_timer: Timer | None = None  # without it notes are due: written, though nothing else is
+        self._notes_due = 0.0  # when they are written though nothing else is; monotonic seconds
+        self._note_timer: Timer | None = None  # runs on when they have been written with something else
         self._falling: dict[object | None, StoreFullError] = {}  # connections whose calls fall with an earlier one
         self._busy = False  # a batch is being written, or is about to be
         self._room = BOUNDLESS  # of who submitted last
@@ -175,14 +176,18 @@ class Journal:
 
     def note(self, rows: Rows) -> None:
         """Make `rows` durable, which nobody awaits: with what is submitted next, or within `NOTE_WITHIN` seconds. They
-        count as submitted now.
+        count as submitted now, and are the journal's from now on.
         """
-        if self._notes is None:
-            self._notes = Rows()
-            self._note_timer = self._clock.call_later(NOTE_WITHIN, self._write_notes)
-        self._notes.extend(rows)
+        if self._notes is not None:
+            self._notes.extend(rows)
+            return
+        self._notes = rows
         if self._closing:
-            self._write_notes()
+            self._wake()
+            return
+        self._notes_due = self._clock.monotonic() + NOTE_WITHIN
+        if self._note_timer is None:
+            self._note_timer = self._clock.call_later(NOTE_WITHIN, self._look_at_notes)
 
     def read(self, ids: Sequence[int], fetched: Callable[[dict[int, bytes], Exception | None], None]) -> None:
         """Fetch the bodies of these messages."""
@@ -193,7 +198,8 @@ class Journal:
     def close(self) -> None:
         """End `run` when all that was submitted is settled."""
         self._closing = True
-        self._write_notes()
+        cancel_timer(self._note_timer)
+        self._wake()
 
     async def run(self) -> None:
         """Live until `close`, or until it is cancelled and what was submitted is settled. Raises what a step raised by
@@ -215,14 +221,19 @@ class Journal:
             with suppress(asyncio.CancelledError):
                 await asyncio.wait((self._ended,))
 
-    def _write_notes(self) -> None:
-        """Write the notes now, whatever else there is."""
-        self._end_note_timer()
-        self._wake()
-
-    def _end_note_timer(self) -> None:
-        cancel_timer(self._note_timer)
+    def _look_at_notes(self) -> None:
+        """Write the notes that are due, though nothing else is; look again when those that came since are."""
         self._note_timer = None
+        if self._notes is None:
+            return
+        left = self._notes_due - self._clock.monotonic()
+        if left > 0:
+            self._note_timer = self._clock.call_later(left, self._look_at_notes)
+        else:
+            self._wake()
+
+    def _notes_are_due(self) -> bool:
+        return self._closing or self._clock.monotonic() >= self._notes_due
 
     def _wake(self) -> None:
         """Begin a batch at the end of this turn of the event loop, with all that is submitted in it."""
@@ -247,7 +258,7 @@ class Journal:
             self._loop.call_soon(self._step, self._go_on)
             return
         self._gathered, self._urgent = 0, False
-        while self._submissions or self._readings or (self._notes is not None and self._note_timer is None):
+        while self._submissions or self._readings or (self._notes is not None and self._notes_are_due()):
             batch = self._next_batch()  # before the reading: what it removes, nobody asks for any more
             if self._readings:
                 self._read()
@@ -353,10 +364,9 @@ class Journal:
     def _next_batch(self) -> list[Submission]:
         """The units that come next: some, and with bodies, as much as the store writes well in one piece."""
         batch: list[Submission] = []
-        if self._notes is not None and (self._submissions or self._note_timer is None):
+        if self._notes is not None and (self._submissions or self._notes_are_due()):
             batch.append(Submission(self._notes, nobody, None))
             self._notes = None
-            self._end_note_timer()
         count = size = 0
         while self._submissions and count < self._batch_rows_max and size < BATCH_BYTES_MAX:
             submission = self._submissions.popleft()
