@@ -179,3 +179,23 @@ async def test_a_server_that_is_gone_is_away_and_when_it_is_back_all_goes_on(
     await proxy.mend()
     await committed(opened, way, 3)
     assert way.orders() == ["1", "3"]
+
+
+async def test_a_server_that_is_silent_when_a_connection_goes_back_costs_the_pool_no_place(
+    proxied: tuple[Proxy, OpenDatabase, AsyncpgPool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.databases.adapters.asyncpg._END_SECONDS", 0.01)
+    proxy, opened, way = proxied
+
+    for number in (1, 2, 3):  # the pool has two places
+
+        async def silent_then(transaction: DatabaseTransaction, number: int = number) -> None:
+            await way.sql(transaction.connection, order(number))
+            await transaction.mark(os.urandom(16), Q_MGR)
+            await transaction.commit()
+            proxy.to_server = lambda _: b""
+
+        await within(opened, silent_then)
+        proxy.to_server = None
+    await committed(opened, way, 4)
+    assert way.orders() == ["1", "2", "3", "4"]

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from broker.databases.adapter import Value
     from broker.databases.choosing import DatabaseSource
 
-_CLOSE_SECONDS: Final = 5.0
+_END_SECONDS: Final = 5.0
+"""The longest that a server may take to reset a connection that goes back to its pool, and to end those of a pool."""
 
 
 class AsyncpgAdapter:
@@ -106,7 +107,7 @@ class AsyncpgAdapter:
                 connection.terminate()
         finally:
             if self._is_pool:
-                await self._source.release(connection)
+                await self._source.release(connection, timeout=_END_SECONDS)
             else:
                 self._turn.release()
 
@@ -117,7 +118,7 @@ class AsyncpgAdapter:
         """Close what a function has made."""
         if self._function is not None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_CLOSE_SECONDS):
+                async with asyncio.timeout(_END_SECONDS):
                     await self._source.close()
             self._source.terminate()
 
