@@ -1,7 +1,7 @@
 """Delete markers that nobody needs any more.
 
-`DecidedMarkers` deletes those of this program as their units are decided: up to 1,000 at once, at most once a second,
-in a transaction of its own. `clean` takes what programs that have died have left:
+`DecidedMarkers` deletes those of this program as their units are decided: once a second, in transactions of their own.
+`clean` takes what programs that have died have left:
 
 1. It reads markers first, and then asks which of their units are in doubt (transactions rule 9.3).
 2. It takes the markers of the queue manager that it asks alone: by the instance of its data.
@@ -69,7 +69,7 @@ class DecidedMarkers:
         self._deleting.add_done_callback(self._deleted)
 
     async def _delete(self) -> None:
-        units, self._units = self._units[:DELETED_MAX], self._units[DELETED_MAX:]
+        units, self._units = self._units, []
         try:
             await self._opened.delete(units)
         except ProgramDatabaseError as error:  # a cleaner's, then
