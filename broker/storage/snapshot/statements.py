@@ -40,8 +40,11 @@ _Row = TypeVar("_Row", "MessageRow", "StepRow")
 
 
 def inserts_of(rows: Sequence[MessageRow], checks: Checks) -> tuple[list[Statement], int]:
-    """Return the statements that write new messages, in order, and what they add to the sum of all checks."""
-    messages: list[tuple[object, ...]] = []
+    """Return the statements that write new messages, in order, and what they add to the sum of all checks. What is
+    small is in bytearrays: for bytes sqlite3 looks for an adapter, which takes longer than to copy and to write them.
+    """
+    untouched: list[tuple[object, ...]] = []
+    changed: list[tuple[object, ...]] = []
     bodies: list[tuple[object, ...]] = []
     total = 0
     for row in rows:
@@ -53,11 +56,22 @@ def inserts_of(rows: Sequence[MessageRow], checks: Checks) -> tuple[list[Stateme
         total += head + counters
         assert data is not None
         check: int | None = checks.data(id, data)
+        inline: bytearray | None = None
         if length > INLINE_BYTES_MAX:
             bodies.append((id, data, check))
-            data = check = None
-        messages.append((*row[:6], data, *row[7:], head, counters, check))
-    return [*flat("insert_body", bodies), *flat("insert_message", messages)], total
+            check = None
+        else:
+            inline = bytearray(data)
+        packed = bytearray(descriptor)
+        if backouts or hardened or holder or sequence or place or handling:
+            changed.append((
+                id, queue, rank, persistent, packed, length, inline, backouts, hardened, holder, sequence, place,
+                handling, head, counters, check,
+            ))  # fmt: skip
+        else:
+            untouched.append((id, queue, rank, persistent, packed, length, inline, head, counters, check))
+    messages = (*flat("insert_untouched", untouched), *flat("insert_message", changed))
+    return [*flat("insert_body", bodies), *messages], total
 
 
 def flat(name: str, rows: Sequence[tuple[object, ...]]) -> Iterator[Statement]:

@@ -8,6 +8,12 @@ INSERT INTO message (id, queue, rank, persistent, descriptor, length, data, back
     holder, sequence, place, handling, head_check, counters_check, data_check)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) /* ... */;
 
+-- name: insert_untouched
+-- Of messages whose changeable columns are as they begin: nearly all.
+INSERT INTO message (id, queue, rank, persistent, descriptor, length, data, backout_count, got,
+    head_check, counters_check, data_check)
+VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, ?, ?, ?) /* ... */;
+
 -- name: insert_body
 INSERT INTO body (id, data, data_check) VALUES (?, ?, ?) /* ... */;
 
