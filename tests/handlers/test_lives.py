@@ -112,6 +112,25 @@ async def test_an_app_is_left_in_another_task_than_it_was_entered_in(source: Any
             await app.put("ORDERS", "4 chairs")
 
 
+@DOORS
+async def test_nothing_is_put_while_an_app_starts_and_the_error_says_so(source: Any, tmp_path: Path) -> None:
+    """As another thread does that cannot await the start."""
+    async with source(tmp_path) as app:
+        Shipping(app)
+        start = asyncio.ensure_future(app.start())
+        refused = 0
+        while not start.done():
+            try:
+                await elsewhere(app.put("ORDERS", "3 chairs"))
+            except RuntimeError as error:
+                assert "does not run" in str(error)
+                refused += 1
+        assert refused
+        await start
+        await app.put("ORDERS", "4 chairs")
+        await app.stop()
+
+
 async def test_a_queue_manager_and_its_app_are_left_in_the_order_of_entering() -> None:
     manager = await QueueManager.open(name="QM1")
     app = App(manager)

@@ -217,13 +217,15 @@ class App:
 
     @property
     def session(self) -> AppSession:
-        """The running app. Raises RuntimeError when it does not run."""
+        """The running app. Raises RuntimeError when it does not run, and while it starts."""
         session = bound.get(_NO_SESSIONS).get(self) or self.running_session
         if session is None:
             raise RuntimeError(
                 f"the app {self.name} does not run: async with app.running(): ..., or app.running(handlers=False) "
                 "where workers serve its queues"
             )
+        if not session.may_put:
+            raise RuntimeError(f"the app {self.name} does not run yet: it starts, and nothing is put before that")
         return session
 
     def running(self, *, handlers: bool = True, grace: float = GRACE, wait: bool = False) -> AppSession:

@@ -105,6 +105,7 @@ class AppSession(ResultsAsked):
         self._grace = grace
         self._around = around(app.middleware)
         self._watch: HandlerWatch | None = None
+        self.may_put = False  # until its queues are there
         self._began = False
         self._reported_away = False
         self.portal: Portal
@@ -272,6 +273,7 @@ class AppSession(ResultsAsked):
                 try:
                     async with self.source.connect(self.app.name) as connection:
                         await define(connection, self.handlers, self._targets, self.app.name)
+                        self.may_put = True
                         if self._serves and not self._began:
                             await self._report_unserved(connection)
                         for work in self.app.periodic if self._serves else ():
@@ -302,10 +304,8 @@ class AppSession(ResultsAsked):
         for q_name in await unserved(connection, self._targets):
             logger.warning(
                 "%s puts to %s, which nobody serves now: its messages wait for a worker that does",
-                self.app.name,
-                q_name,
-                extra={"event": "nobody_serves", "app": self.app.name, "queue": q_name},
-            )
+                self.app.name, q_name, extra={"event": "nobody_serves", "app": self.app.name, "queue": q_name},
+            )  # fmt: skip
 
     def _comes_again(self, error: MQError | NotServableError, refusals: Refusals) -> bool:
         """True if it is to connect again after this error; raises it where it cannot begin, or may not come back."""
