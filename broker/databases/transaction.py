@@ -94,9 +94,7 @@ class DatabaseTransaction:
             if self._calls.adapter.is_definite(error):
                 raise refusal(error) from error
             self._lose()
-            raise OutcomeUnknownError(
-                f"the connection was lost in COMMIT: the transaction may be committed or not ({told(error)})"
-            ) from error
+            raise OutcomeUnknownError(f"the connection was lost in COMMIT ({told(error)})") from error
         except BaseException:
             self._lose()
             raise

@@ -176,7 +176,10 @@ async def test_d1_9_clean_leaves_what_is_in_doubt_what_is_young_and_what_is_anot
         await connection.prepare(in_doubt, opened.id, "orders")
         for unit, q_mgr, at in ((in_doubt, mine, 1), (done, mine, 1), (young, mine, 0), (others, "QM2", 1)):
             await opened.rows(opened.markers.insert("committed", at or opened.clock.time()), unit, q_mgr)
-        assert await units_in_doubt(opened, connection) == [in_doubt]
+        await connection.prepare(unseen := os.urandom(16), opened.id, "orders")
+        await connection.prepare(os.urandom(16), os.urandom(16), "another")
+        shown = [uuid.UUID(unit.split()[0]).bytes for unit in await units_in_doubt(opened, connection)]
+        assert sorted(shown) == sorted([in_doubt, unseen])
         assert [await cleaned(opened, connection) for _ in range(2)] == [1, 0]
         left = {bytes(row[0]) for row in await opened.rows("SELECT unit FROM evermq_unit")}
         assert left == {b"\0", in_doubt, young, others}

@@ -639,7 +639,7 @@ async def test_d2_6_what_waits_is_shown_resolved_and_told_when_it_is_torn(
         assert "is being committed" in reply
         (finding, *_) = (await owner.explain("Q")).findings
         assert (finding.code, finding.figures["messages"], finding.figures["database"]) == ("IN_DOUBT", 2, label)
-        assert "is about to say" in finding.text
+        assert "has not said yet" in finding.text
     await desk.clock.advance(59)
     assert "units are in doubt" not in caplog.text
     await desk.clock.advance(1)

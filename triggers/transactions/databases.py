@@ -61,10 +61,11 @@ class SessionDatabases:
                         raise
                     if pause == AWAY_MIN:
                         logger.warning(
-                            "%s waits for its database, which is away or has another address: %s",
-                            self._session.app.name, error,
+                            "%s waits for its database: %s",
+                            self._session.app.name,
+                            error,
                             extra={"event": "database_awaited"},
-                        )  # fmt: skip
+                        )
                 if not await self._session.pause(pause * (0.5 + self._session.source.random.random() / 2)):
                     return
                 pause = min(2 * pause, AWAY_MAX)

@@ -17,6 +17,7 @@ from broker.cli.terminal.terminal import say, warn
 from broker.databases.database import Database
 from broker.databases.errors import DatabaseAwayError, DatabaseUnusableError, ProgramDatabaseError
 from broker.databases.markers import ID_OUTCOME, ID_UNIT, Markers, TableName
+from broker.mqi.external_units import digits_of
 from broker.presentation.moments import in_utc
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from broker import Connection
     from broker.databases.opened import OpenDatabase
+
+_NOT_FOUND: Final = "AMQ8147E"
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 Result = TypeVar("Result")
@@ -79,7 +82,7 @@ def ddl(dialect: str | None, dsn: str | None, dsn_file: str | None, *, table_nam
 def status(dsn: str | None, dsn_file: str | None, *, table_name: str, url: str) -> None:
     """Show the markers, by queue manager's instance and outcome, and which units are in doubt.
 
-    Only the queue manager knows what is in doubt: it is asked about the markers of its own instance.
+    Only the queue manager knows what is in doubt: it is asked for the units that this database decides.
     """
 
     async def work(opened: OpenDatabase) -> None:
@@ -95,16 +98,16 @@ def status(dsn: str | None, dsn_file: str | None, *, table_name: str, url: str) 
         async with AsyncExitStack() as stack:
             try:
                 connection = await connected(stack, url, commands=True)
+                units = await units_in_doubt(opened, connection)
             except CannotRunError as error:
                 say(f"what is in doubt is not known: {error}")
                 return
-            units = await units_in_doubt(opened, connection)
             others = {str(q_mgr) for q_mgr, *_ in rows} - {connection.q_mgr_instance}
             say(f"in doubt at {connection.q_mgr_instance}: {len(units)}")
             for unit in units:
-                say(f"  {uuid.UUID(bytes=unit)}")
+                say(f"  {unit}")
             if others:
-                say(f"of markers of {', '.join(sorted(others))} only that queue manager knows: give its --url")
+                say(f"of units of {', '.join(sorted(others))} only that queue manager knows: give its --url")
 
     _with_database(dsn, dsn_file, table_name, work)
 
@@ -146,10 +149,15 @@ def new_id(dsn: str | None, dsn_file: str | None, *, table_name: str, yes: bool)
     _with_database(dsn, dsn_file, table_name, work)
 
 
-async def units_in_doubt(opened: OpenDatabase, connection: Connection) -> list[bytes]:
-    """Return the units with a marker here that the queue manager has not ended."""
-    rows = await opened.rows(opened.markers.of_instance(), connection.q_mgr_instance)
-    return await connection.in_doubt(opened.id, [bytes(row[0]) for row in rows]) if rows else []
+async def units_in_doubt(opened: OpenDatabase, connection: Connection) -> list[str]:
+    """Return the units of this database that the queue manager has prepared and not ended, in words. The markers do not
+    tell: that of a transaction which has not committed cannot be seen. Raises CannotRunError.
+    """
+    [reply] = await connection.mqsc("DISPLAY THREAD(*) TYPE(INDOUBT)")
+    if not reply.ok and reply.code != _NOT_FOUND:
+        raise CannotRunError(reply.text)
+    units = [each for each in reply.attributes if str(each["DATABASE"]).endswith(digits_of(opened.id))]
+    return [f"{each['THREAD']} {each['UOWSTATE']} for {each['AGE']} s; {each['RESOLVER']}" for each in units]
 
 
 async def cleaned(opened: OpenDatabase, connection: Connection) -> int:

@@ -52,7 +52,8 @@ def in_doubt(
 
 def _resolver(core: Manager, branch: PreparedBranch, now: float) -> str:
     if branch.owner is not None:
-        doing = "asks it" if branch.unit.state == IN_DOUBT else "is about to say what it decided"
+        asks = branch.unit.state == IN_DOUBT
+        doing = "asks it, and has no answer yet" if asks else "has prepared it, and has not said yet what it decided"
         return f"; {name_of(branch.owner)} {doing}"
     last = core.branches.resolvers.last(branch.decider.database)
     until = "" if last is None else f", {last[0]} was the last one, {max(0.0, now - last[1]):.0f} s ago"
