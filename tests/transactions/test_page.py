@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PAGE = blocks((ROOT / "docs/how-to/one-transaction.md").read_text("utf-8"))
-WORKER, API, DJANGO = [block.text for block in PAGE if block.language == "python"]
+WORKER, API, ORDERS, WSGI, WORK = [block.text for block in PAGE if block.language == "python"]
 DAEMON: Final = '"mq://127.0.0.1:1414"'
 [SHOWN] = [block.text for block in PAGE if block.language == "text"]
 
@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
-    for name in ("api", "working", "shop", "shop.models", "shop.orders"):
+    for name in ("api", "working"):
         sys.modules.pop(name, None)
 
 
@@ -75,44 +75,33 @@ async def test_the_route_writes_a_row_and_puts_a_message_and_the_worker_ships_it
                 await anyio.sleep(0.01)
 
 
-SITE = """
-import asyncio, sys
-from django.conf import settings
+SETTINGS = """
+INSTALLED_APPS = ["shop"]
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.db"}}
+DEFAULT_AUTO_FIELD = "django.db.models.AutoField"
+"""
 
-settings.configure(
-    INSTALLED_APPS=["shop"],
-    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.db"}},
-    DEFAULT_AUTO_FIELD="django.db.models.AutoField",
-)
-import django
+VIEWS = """
+import time
+from concurrent.futures import ThreadPoolExecutor
 
-django.setup()
+from mysite.wsgi import application
+
 from django.db import connection
 
 from shop.models import Order
-from shop.orders import order, queues
+from shop.orders import order
 
 with connection.schema_editor() as editor:
     editor.create_model(Order)
 connection.close()
 
-
-def shipped():
-    try:
-        return list(Order.objects.filter(shipped=True).values_list("item", flat=True))
-    finally:
-        connection.close()
-
-
-async def main():
-    async with queues.running():
-        await asyncio.to_thread(order, "chair")
-        while not (items := await asyncio.to_thread(shipped)):
-            await asyncio.sleep(0.05)
-        print(items)
-
-
-asyncio.run(main())
+with ThreadPoolExecutor(2) as threads:  # as a server has them
+    made = list(threads.map(order, ["chair", "table"]))
+while not (items := list(Order.objects.filter(pk__in=made, shipped=True).order_by("item"))) or len(items) < 2:
+    connection.close()
+    time.sleep(0.05)
+print([each.item for each in items])
 """
 
 MODELS = """
@@ -128,18 +117,27 @@ class Order(models.Model):
 """
 
 
-def test_the_view_orders_and_the_handler_ships(folder: Path) -> None:
+async def test_the_view_orders_and_the_handler_ships(folder: Path) -> None:
     pytest.importorskip("django")
-    (folder / "shop").mkdir()
-    (folder / "shop" / "__init__.py").write_text("")
-    (folder / "shop" / "models.py").write_text(MODELS)
-    (folder / "shop" / "orders.py").write_text(DJANGO)
-    (folder / "program.py").write_text(SITE)
-    done = subprocess.run(
-        [sys.executable, "program.py"], capture_output=True, text=True, timeout=60, check=False, env=environment()
-    )
-    assert (done.stdout, done.returncode) == ("['chair']\n", 0), done.stderr
+    for package in ("shop", "mysite"):
+        (folder / package).mkdir()
+        (folder / package / "__init__.py").write_text("")
+    async with (
+        QueueManager.open(name="QM1") as manager,
+        Server(manager, ListenerConfig(port=0), LimitsConfig()) as server,
+    ):
+        files = {
+            "shop/models.py": MODELS, "shop/orders.py": ORDERS.replace(DAEMON, f'"mq://{server.addresses[0]}"'),
+            "mysite/settings.py": SETTINGS, "mysite/wsgi.py": WSGI, "work.py": WORK, "views.py": VIEWS,
+        }  # fmt: skip
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        worker = [sys.executable, "-c", "from broker.cli import main; main()", "worker", "work:queues"]
+        async with await anyio.open_process(worker, env=environment(), stdout=None, stderr=None) as serving:
+            done = await anyio.run_process([sys.executable, "views.py"], check=False, env=environment())
+            serving.terminate()
+    assert (done.stdout.decode(), done.returncode) == ("['chair', 'table']\n", 0), done.stderr.decode()
 
 
 def test_nothing_of_the_page_is_left_out() -> None:
-    assert [block.language for block in PAGE] == ["python", "text", "python", "sh", "sh", "sh", "sh", "python"]
+    assert [block.language for block in PAGE] == ["python", "text", "python", *["sh"] * 4, *["python"] * 3, "sh"]
