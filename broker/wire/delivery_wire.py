@@ -134,8 +134,10 @@ _RETURNED: Final = (
     Field("type", str, "the type of a returned value", high=TYPE_BYTES),
     Field("length", int, "the length of a returned value"),
 )
-_JSON_ALONE: Final = ["", 0]
+_JSON_ALONE: Final = NOT_RETURNED[1:]
 _RETURNED_BYTES: Final = 32 + HISTORY_VALUE_MAX + 4 * TYPE_BYTES
+_INLINE_BYTES: Final = 8 * 1024
+"""So many bytes of returned values stand in the settlements themselves, which must be short; others behind them."""
 
 _DEFAULTS: Final = tuple(Settlement._field_defaults[field.name] for field in _MORE)
 """A settlement with these ends behind the usual fields."""
@@ -149,19 +151,26 @@ def packed_settlements(settlements: Sequence[Settlement]) -> tuple[Any, ...]:
     """Settlements as SETTLE carries them: their fields, then why handlers failed, each once, and what they returned."""
     failures: dict[Failure, int] = {NO_FAILURE: 0}
     valued: list[tuple[int, Returned]] = []
+    room = _INLINE_BYTES
 
     def place(failure: Failure) -> int:
         return failures.setdefault(failure, len(failures))
 
     fields: list[tuple[Any, ...]] = []
     for id, outcome, failure, timed_out, feedback, wait, counted, failed, ran, value in settlements:
+        inline: tuple[bytes, ...] = ()
         if value is not NOT_RETURNED and value != NOT_RETURNED:
-            valued.append((len(fields), value))
+            json = value.json
+            if json and len(json) <= room and value[1:] == _JSON_ALONE:
+                room -= len(json)
+                inline = (json,)
+            else:
+                valued.append((len(fields), value))
         if (failure, timed_out, feedback, wait, counted, failed) == _DEFAULTS:
-            fields.append((id, int(outcome), ran))
+            fields.append((id, int(outcome), ran, *inline))
         else:
             alone = [(at, place(why)) for at, why in failed]
-            fields.append((id, int(outcome), ran, place(failure), timed_out, feedback, wait, counted, alone))
+            fields.append((id, int(outcome), ran, place(failure), timed_out, feedback, wait, counted, alone, *inline))
     items = [_pack(failure) for failure in failures if failure is not NO_FAILURE]
     for at, value in valued:
         items.append(_pack(value))
@@ -197,11 +206,11 @@ def settlements_of(frame: Frame, at: int) -> list[Settlement]:
 
 
 def _settlement(fields: Any, failures: list[Failure], named: list[Any]) -> Settlement:
-    """A settlement of its fields: the usual ones, or all; and behind them the place of what the handler returned."""
+    """A settlement of its fields: the usual ones, or all; and behind them what the handler returned, or its place."""
     if type(fields) is not list or len(fields) not in _LENGTHS:
         raise MQError(MQRC.OPTIONS_ERROR, "a settlement has other fields than it should")
     id, outcome, ran = read(_USUAL, fields)
-    value = _returned(fields, named) if len(fields) in _VALUED else NOT_RETURNED
+    value = _returned(fields[-1], named) if len(fields) in _VALUED else NOT_RETURNED
     if len(fields) < len(_USUAL) + len(_MORE):
         return Settlement(id, outcome, ran=ran, value=value)
     failure, timed_out, feedback, wait, counted, failed = read(_MORE, fields, len(_USUAL))
@@ -209,16 +218,16 @@ def _settlement(fields: Any, failures: list[Failure], named: list[Any]) -> Settl
     return Settlement(id, outcome, _of(failures, failure), timed_out, feedback, wait, counted, alone, ran, value)
 
 
-def _returned(fields: list[Any], named: list[Any]) -> Returned:
-    """What a handler has returned."""
-    (place,) = read(_VALUE, fields, len(fields) - 1)
+def _returned(told: Any, named: list[Any]) -> Returned:
+    """What a handler has returned: its JSON, or the place of it."""
+    if type(told) is bytes:
+        return Returned(told)
+    (place,) = read(_VALUE, [told])
     if place > len(named):
         raise MQError(MQRC.OPTIONS_ERROR, "a settlement names a returned value that is not there")
     found = _unpacked(named[place - 1], _RETURNED_BYTES, "a returned value")
     if type(found) is not list or len(found) != len(_RETURNED):
         raise MQError(MQRC.OPTIONS_ERROR, "a returned value has other fields than it should")
-    if type(found[0]) is bytes and found[0] and found[1:] == _JSON_ALONE and len(found[0]) <= HISTORY_VALUE_MAX:
-        return Returned(found[0])  # as nearly all
     return Returned(*read(_RETURNED, found))
 
 

@@ -15,7 +15,7 @@ from broker.engine.calls.batches import PutManyCall
 from broker.interface.answers import PlacedMany
 from broker.interface.port import Port
 from broker.mqi import MQRC, GetMessageOptions, MessageDescriptor, MQError, ObjectDescriptor, PutMessageOptions
-from broker.mqi.delivery_fields import Failure, Outcome, Returned, Settlement
+from broker.mqi.delivery_fields import HISTORY_VALUE_MAX, SETTLE_MAX, Failure, Outcome, Returned, Settlement
 from broker.mqi.security_parameters import NO_SECURITY_PARAMETERS
 from broker.server.request import weight_of
 from broker.testing import VirtualClock
@@ -539,10 +539,12 @@ async def test_what_handlers_returned_goes_with_their_settlements() -> None:
     frame = Verb.SETTLE, 1, 1, *packed_settlements(VALUED_SETTLEMENTS)
     (frame_received,) = received(pair.server, pair.client.send(*frame))
     assert start(frame_received) == [("settle_deliveries", VALUED_SETTLEMENTS)]
-    longest = Returned(b'"' + b"v" * 65_534 + b'"')
-    many = [Settlement(2**62 + number, Outcome.DONE, ran=0.1, value=longest) for number in range(100)]
-    (frame_received,) = received(pair.server, pair.client.send(Verb.SETTLE, 1, 2, *packed_settlements(many)))
-    assert start(frame_received) == [("settle_deliveries", many)]
+    for count, length in ((100, HISTORY_VALUE_MAX), (SETTLE_MAX, 100)):  # most of them behind the settlements
+        value = Returned(b'"' + b"v" * (length - 2) + b'"')
+        one = Settlement(2**62, Outcome.DONE, failed=((0, FAILURE),), ran=0.1, value=value)
+        many = [one._replace(id=2**62 + number) for number in range(count)]
+        (frame_received,) = received(pair.server, pair.client.send(Verb.SETTLE, 1, 2, *packed_settlements(many)))
+        assert start(frame_received) == [("settle_deliveries", many)]
 
 
 def test_a_failure_is_kept_as_far_as_there_is_room_for_it() -> None:
