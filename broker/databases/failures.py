@@ -18,6 +18,7 @@ _UNDECIDED: Final = ("08", "57P", "40003", "58", "F0")
 
 _SWALLOWED: Final = "25P02"  # in_failed_sql_transaction
 _READ_ONLY: Final = "25006"
+_NO_TABLE: Final = "42P01"
 
 _SQLITE_DUPLICATES: Final = frozenset({1555, 2067, 2579})  # of a primary key, a unique index, a rowid
 _SQLITE_ANSWERS: Final = frozenset(
@@ -79,6 +80,11 @@ def has_waited(error: BaseException) -> bool:
     """True if another transaction held what this one needs, for longer than it would wait."""
     code = sqlite_code_of(error)
     return sqlstate_of(error) in LOCK_TIMEOUT or (code is not None and code & 0xFF in _SQLITE_WAITED)
+
+
+def is_missing_table(error: BaseException) -> bool:
+    """True if a table is not there."""
+    return sqlstate_of(error) == _NO_TABLE or (sqlite_code_of(error) == 1 and "no such table" in told(error))
 
 
 def refusal(error: BaseException) -> CommitRefusedError:

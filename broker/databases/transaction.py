@@ -22,7 +22,7 @@ from broker.databases.errors import (
     OutcomeUnknownError,
     ProgramDatabaseError,
 )
-from broker.databases.failures import ended_by_program, refusal, told
+from broker.databases.failures import ended_by_program, is_missing_table, refusal, told
 
 if TYPE_CHECKING:
     from broker.clock import Clock
@@ -80,6 +80,11 @@ class DatabaseTransaction:
         except CommitRefusedError:
             raise
         except Exception as error:
+            if is_missing_table(error):
+                raise CommitRefusedError(
+                    "the table of markers has gone; make it again, by this or by a start of the app: "
+                    f"{self._markers.ddl()} ({told(error)})"
+                ) from error
             raise refusal(error) from error
         if not rows and self._markers.dialect == "postgresql":
             raise ended_by_program()

@@ -84,6 +84,19 @@ async def test_a_statement_of_ours_that_fails_first_in_its_transaction_breaks_no
     assert (way.orders(), broken) == (["1", "2"], [False] * 4)
 
 
+async def test_a_table_that_goes_while_it_is_used_is_told_with_its_statement(
+    opened: OpenDatabase, way: DatabaseWay
+) -> None:
+    await committed(opened, way, 1)
+    await opened.rows(f"DROP TABLE {opened.markers.name}")
+    for number in (2, 3):
+        with pytest.raises(CommitRefusedError, match=r"has gone; make it again.* CREATE TABLE evermq_unit \("):
+            await committed(opened, way, number)
+    await opened.rows(opened.markers.ddl())
+    await committed(opened, way, 4)
+    assert way.orders() == ["1", "4"]
+
+
 @pytest.mark.parametrize("ending", ["commit", "rollback", "again"])
 async def test_d1_7_a_program_that_ends_the_transaction_itself_gets_an_error_and_no_marker(
     opened: OpenDatabase, way: DatabaseWay, ending: str
