@@ -48,6 +48,8 @@ class State(Enum):
     CLOSED = "closed"
 
 
+_OPEN: Final = State.OPEN  # asked for each frame: see `DONE` of `broker.mqi.delivery_fields`
+
 _TALK: Final = CALLS | ANSWERS | {Verb.HEARTBEAT, Verb.TAKEN, Verb.CANCEL}
 
 TRANSITIONS: Final[dict[State, dict[int, State]]] = {
@@ -179,7 +181,7 @@ class Endpoint:
         """
         packed: bytes = self._packer.pack(frame)
         verb: Any = frame[0]
-        if self.state is not State.OPEN or verb not in self._said:
+        if self.state is not _OPEN or verb not in self._said:
             assert verb in _SENDS[self.role], f"{_name(verb)} from the {self.role.value}"
             assert verb in TRANSITIONS[self.state], f"{_name(verb)} on a line that is {self.state.value}"
             self._step(verb)
@@ -207,7 +209,7 @@ class Endpoint:
             raise WireError("not a frame: verb, conversation and call are not all integers")
         if not (0 <= conversation <= CONVERSATION_MAX and 0 <= call <= CALL_MAX):
             raise WireError(f"conversation {conversation}, call {call}: a number is out of range")
-        if self.state is not State.OPEN or verb not in self._heard:
+        if self.state is not _OPEN or verb not in self._heard:
             self._handle(verb)
         return frame
 

@@ -60,6 +60,7 @@ _WORDS: Final = {
     Became.EXPIRED: "expired",
 }
 
+_GONE: Final = Became.GONE  # as `DONE`
 _WITH_TRACEBACK: Final = ("dead", "held")
 
 
@@ -133,7 +134,7 @@ class OutcomeLog:
 
     def reported(self, run: Run, settlement: Settlement, settled: Settled | None) -> None:
         """Write the record of a delivery that has ended."""
-        if settled is not None and settled.became == Became.GONE and not logger.isEnabledFor(logging.DEBUG):
+        if settled is not None and settled.became == _GONE and not logger.isEnabledFor(logging.DEBUG):
             return  # most are done, and the descriptor need not be decoded
         self.write(ended(run, settlement, settled))
 

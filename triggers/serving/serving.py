@@ -40,6 +40,8 @@ CLEAN_UP: Final = 5.0
 LOOK: Final = 0.1
 """Seconds between two looks at whether a queue manager that quiesces is gone."""
 
+_NOT_THERE: Final = MQRC.HOBJ_ERROR
+
 
 class QueueService:
     """Serves one queue over a connection, from `run` until `stop`, or until the connection ends.
@@ -302,7 +304,7 @@ class QueueService:
     def reported(self, run: Run, settlement: Settlement, settled: Settled | None) -> None:
         """The queue manager has settled a delivery, or nobody knows whether it has."""
         self._unsettled -= 1
-        if settled is not None and settled.reason == MQRC.HOBJ_ERROR:
+        if settled is not None and settled.reason == _NOT_THERE:
             settled = None
         self._log.reported(run, settlement, settled)
         self._changed()

@@ -26,10 +26,13 @@ def check(options: ServiceOptions) -> None:
         _check_wait("backoff={}", wait)
 
 
+_LATER: Final = Outcome.LATER  # as `DONE`
+
+
 def check_settlements(settlements: Iterable[Settlement]) -> None:
     """Raise OPTIONS_ERROR (2046) where a handler wants a message later than anybody can wait."""
     for each in settlements:
-        if each.outcome == Outcome.LATER:
+        if each.outcome == _LATER:
             _check_wait("Later({})", each.seconds)
 
 

@@ -30,7 +30,7 @@ from broker.core.message.entry import AVAILABLE
 from broker.core.message.handling import FailureRecord, Handling
 from broker.core.message.rows import Rows
 from broker.core.queues.unit import Unit
-from broker.mqi.delivery_fields import NO_FAILURE, Became, Outcome, Settled, Settlement
+from broker.mqi.delivery_fields import DONE, NO_FAILURE, Became, Outcome, Settled, Settlement
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from broker.mqi.delivery_fields import Failure
 
 _FULL: Final = int(MQRC.STORAGE_MEDIUM_FULL)
+_GONE: Final = Became.GONE  # as `DONE`
+_COMMITTED, _RETURNED, _DEAD = Fate.COMMITTED, Fate.RETURNED, Fate.DEAD
 
 
 def end(
@@ -60,7 +62,7 @@ def end(
     counts.running -= len(delivery.entries)
     counts.ran.add(settlement.ran)
     outcome = settlement.outcome
-    if outcome == Outcome.DONE:
+    if outcome == DONE:
         return done(manager, delivery, settlement, moment, together)
     if outcome == Outcome.RETURNED:
         return _returned(delivery)
@@ -216,7 +218,7 @@ def refuse(manager: Manager, step: Step, ending: Ending, moment: Moment) -> Rows
         handling = entry.handling = entry.handling or Handling()
         if handling.failure is None:
             handling.failure = FailureRecord()  # it has been tried: so it holds its order, and asks for a start again
-        if step.fate is Fate.DEAD:
+        if step.fate is _DEAD:
             handling.failure.dead = True
             handling.failure.tries += 1
             tries = handling.failure.tries
@@ -227,7 +229,7 @@ def refuse(manager: Manager, step: Step, ending: Ending, moment: Moment) -> Rows
             tries = 1
         handling.not_before = moment.wall + backoff.refused(tries)
         ending.answer = ending.answer._replace(became=Became.DELAYED, reason=_FULL, next_at=handling.not_before)
-    if delivery is not None and delivery.service.options.history and step.fate is not Fate.DEAD:
+    if delivery is not None and delivery.service.options.history and step.fate is not _DEAD:
         manager.deliveries.history.plan(delivery, step.entries, ending.ran, moment)
     return softened(step.entries)
 
@@ -237,12 +239,12 @@ def settled(manager: Manager, ending: Ending, step: Step, moment: Moment, *, und
     delivery, entries = ending.delivery, step.entries
     if delivery is not None:
         _count(delivery, step, undone=undone)
-    if step.fate is Fate.DEAD and not undone:
+    if step.fate is _DEAD and not undone:
         for entry in entries:
             record = failure_of(entry)
             own = None if delivery is None else delivery.service.counts
             (own or manager.deliveries.counts_of(entry.queue.name, record.handler)).bury(record.why)
-    if step.fate is Fate.RETURNED and not entries[0].queue.deleted:
+    if step.fate is _RETURNED and not entries[0].queue.deleted:
         manager.triggers.again(entries[0].queue, len(entries))
     late = [each for each in entries if each.state == AVAILABLE and each.expired(moment.wall)]
     if late:
@@ -258,9 +260,9 @@ def settled(manager: Manager, ending: Ending, step: Step, moment: Moment, *, und
 def _count(delivery: Delivery, step: Step, *, undone: bool) -> None:
     """Count what has become of the messages of a step."""
     counts, refusals, number = delivery.service.counts, delivery.service.refusals, len(step.entries)
-    if step.fate is Fate.RETURNED or (undone and step.fate is Fate.COMMITTED):
+    if step.fate is _RETURNED or (undone and step.fate is _COMMITTED):
         counts.returned += number
-    elif step.fate is Fate.COMMITTED:
+    elif step.fate is _COMMITTED:
         counts.succeeded += number
         if refusals:
             for entry in step.entries:
@@ -278,7 +280,7 @@ def done(
     together: JointEnds | None = None,
 ) -> Ending:
     """The handler has returned: commit, but for the messages of a batch that failed alone."""
-    ending = Ending(delivery, answer=Settled(delivery.id, Became.GONE), ran=settlement.ran)
+    ending = Ending(delivery, answer=Settled(delivery.id, _GONE), ran=settlement.ran)
     unit, entries = delivery.unit, delivery.entries
     if settlement.failed:
         failing = charge_failing(delivery, settlement, moment)
@@ -293,7 +295,7 @@ def done(
             return ending
         ending.answer = ending.answer._replace(became=Became.GONE)
     rows = manager.commit(unit, moment, None if together is None else together.rows)
-    step = Step(Fate.COMMITTED, unit, rows, entries)
+    step = Step(_COMMITTED, unit, rows, entries)
     ending.steps.append(step)
     if delivery.service.options.history:
         if together is None:
@@ -325,7 +327,7 @@ def _returned(delivery: Delivery) -> Ending:
     for entry in delivery.entries:
         if entry.handling is not None:
             entry.handling.not_before = 0.0
-    freeze(ending, Fate.RETURNED, unit, delivery.entries, softened(delivery.entries))
+    freeze(ending, _RETURNED, unit, delivery.entries, softened(delivery.entries))
     ending.answer = Settled(delivery.id, Became.RETURNED, attempts=delivery.entries[0].backout_count)
     return ending
 

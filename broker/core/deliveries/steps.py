@@ -47,6 +47,9 @@ class Fate(Enum):
     UNDONE = "undone"  # of other queues: got, or put, by the handler
 
 
+_COMMITS: Final = (Fate.COMMITTED, Fate.DEAD)
+
+
 @dataclass(slots=True)
 class Step:
     """A frozen unit of work: what it writes, and what it does with which messages of the delivery. `records` are those
@@ -62,7 +65,7 @@ class Step:
     @property
     def committed(self) -> bool:
         """True if it is a commit, False if it is a backout."""
-        return self.fate in (Fate.COMMITTED, Fate.DEAD)
+        return self.fate in _COMMITS
 
     @property
     def only_records(self) -> bool:

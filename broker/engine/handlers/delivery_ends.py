@@ -7,14 +7,14 @@ to the journal in one submission.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.core.deliveries.steps import Fate, JointEnds
 from broker.core.message.stepped import steps_coming
 from broker.engine.calls.answers import nobody, succeed
 from broker.engine.calls.gets import ReceivingCall
 from broker.engine.mistakes import mistake
-from broker.mqi.delivery_fields import Became, Failure, Outcome, Settled, Settlement
+from broker.mqi.delivery_fields import DONE, Became, Failure, Outcome, Settled, Settlement
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.storage.store import DataDamagedError, StoreFullError
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
     Then = Callable[[Settled], None]
     """Called with the answer when a delivery has ended."""
+
+
+_DELAYED: Final = Fate.DELAYED  # as `DONE`
 
 
 class DeliveryEnds:
@@ -70,7 +73,7 @@ class DeliveryEnds:
             if delivery is None:
                 then(Settled(settlement.id, Became.RETURNED, int(MQRC.HOBJ_ERROR)))
             elif (
-                settlement.outcome == Outcome.DONE
+                settlement.outcome == DONE
                 and not settlement.failed
                 and delivery.id not in self.conversations
                 and not delivery.unit.reports
@@ -79,7 +82,7 @@ class DeliveryEnds:
                 before = len(together.rows.removals)
                 make = partial(self._core.deliveries.settle, delivery, settlement, together=together if own else None)
                 ending = self._ending(make, delivery, delivery.entries, moment, settlement.outcome)
-                if ending.steps[0].fate is Fate.DELAYED:
+                if ending.steps[0].fate is _DELAYED:
                     del together.rows.removals[before:]
                     self.carry_out(ending, then)
                 else:
