@@ -107,10 +107,6 @@ class Markers:
             f"WHEN '{ABORTED}' THEN {late - ABORTED_SECONDS} ELSE {late} END ORDER BY at LIMIT {int(limit)}"
         )
 
-    def of_instance(self) -> str:
-        """Return the statement that finds the units of a queue manager's instance."""
-        return f"SELECT unit FROM {self.name} WHERE q_mgr = ? AND outcome <> '{ID_OUTCOME}' ORDER BY at"
-
     def count(self) -> str:
         """Return the statement that counts markers by queue manager's instance and outcome, with the oldest of each."""
         return (

@@ -225,7 +225,7 @@ class App:
                 "where workers serve its queues"
             )
         if not session.may_put:
-            raise RuntimeError(f"the app {self.name} does not run yet: it starts, and nothing is put before that")
+            raise RuntimeError(f"the app {self.name} does not run yet: it still connects, or defines its queues")
         return session
 
     def running(self, *, handlers: bool = True, grace: float = GRACE, wait: bool = False) -> AppSession:
