@@ -68,7 +68,7 @@ def test_every_file_that_a_guide_names_is_there(guide: str, folder: str) -> None
 
 @pytest.mark.parametrize("guide", GUIDES)
 def test_every_module_that_a_guide_runs_is_there(guide: str) -> None:
-    run = re.findall(r"python -m ([\w.]+)", (ROOT / guide).read_text("utf-8"))
+    run = re.findall(r"python -m ([\w./]+)", (ROOT / guide).read_text("utf-8"))
     assert [module for module in run if find_spec(module) is None] == []
 
 
@@ -116,7 +116,7 @@ def test_the_site_takes_every_block_of_code_for_one() -> None:
     openings = {
         line for page in DOCS.rglob("*.md") for line in re.findall(r"^```.+$", as_shown(page.read_text("utf-8")), re.M)
     }
-    assert {each for each in openings if not re.fullmatch(r'```\w+( title="[\w.]+")?', each)} == set()
+    assert {each for each in openings if not re.fullmatch(r'```\w+( title="[\w./]+")?', each)} == set()
     assert "```text" in openings
 
 

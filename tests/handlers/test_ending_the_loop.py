@@ -17,6 +17,7 @@ import pytest
 
 from broker import Connection
 from broker.mqi import MQGMO, MQOO, MQError
+from broker.testing.clock import settle
 from tests.cli.conftest import environment
 from tests.handlers.apps import Seen, Shop
 from tests.handlers.loops import both_loops
@@ -227,7 +228,8 @@ async def test_h1_15_a_plain_handler_of_a_process_too(kind: str) -> None:
 @pytest.mark.parametrize("plain", [False, True], ids=["async def", "def"])
 async def test_h9_1_who_cancels_what_serves_it_is_charged_and_its_neighbour_is_not(*, plain: bool) -> None:
     async with Shop() as shop:
-        both, ended, loop = threading.Event(), asyncio.Event(), asyncio.get_running_loop()
+        both, over = threading.Event(), threading.Event()
+        ended, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def end_it() -> None:
             for task in asyncio.all_tasks(loop):
@@ -242,6 +244,7 @@ async def test_h9_1_who_cancels_what_serves_it_is_charged_and_its_neighbour_is_n
                 if body == "bad":
                     both.wait(30)
                     end_it()
+                    over.wait(30)  # its end is not to come before that of what serves it
                 else:
                     both.set()
 
@@ -257,6 +260,8 @@ async def test_h9_1_who_cancels_what_serves_it_is_charged_and_its_neighbour_is_n
             for body in ("neighbour", "bad"):
                 await shop.app.put("ORDERS", body)
             await ended.wait()
+            await settle()
+            over.set()
         async with shop.connection.open("ORDERS", MQOO.BROWSE) as queue:
             found = {}
             with suppress(MQError):

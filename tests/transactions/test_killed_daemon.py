@@ -139,8 +139,8 @@ async def test_status_and_clean_ask_a_daemon_over_tcp(tmp_path: Path) -> None:
         try:
             units, mine = await mark_some(way, daemon.url)
             shown = await said(daemon.url, "status", str(way.file))
-            assert f"in doubt at {mine}: 1\n  {uuid.UUID(bytes=units['in doubt'])}\n" in shown
-            assert f"of markers of {OTHER} only that queue manager knows: give its --url\n" in shown
+            assert f"in doubt at {mine}: 1\n  {uuid.UUID(bytes=units['in doubt'])} IN_DOUBT for " in shown
+            assert f"of units of {OTHER} only that queue manager knows: give its --url\n" in shown
             assert [line.split()[1:3] for line in shown.splitlines() if line.startswith(mine)] == [["committed", "3"]]
             assert await said(daemon.url, "clean", str(way.file)) == "1 markers deleted from evermq_unit\n"
             assert await said(daemon.url, "clean", str(way.file)) == "0 markers deleted from evermq_unit\n"
