@@ -197,8 +197,6 @@ def settlements_of(frame: Frame, at: int) -> list[Settlement]:
         return [_settlement(fields, _NO_FAILURES, named) for fields in settlements]
     some = [fields for fields in settlements if type(fields) is list and len(fields) in _VALUED]
     valued = {fields[-1] for fields in some if type(fields[-1]) is int}
-    if len(valued) == len(named) and valued == set(range(1, len(named) + 1)):  # as nearly always, with a history
-        return [_settlement(fields, _NO_FAILURES, named) for fields in settlements]
     failures = [NO_FAILURE]
     for place, item in enumerate(named, 1):
         failures.append(NO_FAILURE if place in valued else _failure(item))
@@ -219,7 +217,7 @@ def _settlement(fields: Any, failures: list[Failure], named: list[Any]) -> Settl
 
 
 def _returned(told: Any, named: list[Any]) -> Returned:
-    """What a handler has returned: its JSON, or the place of it."""
+    """Return the value that a handler has returned, of its JSON or of the place where it stands."""
     if type(told) is bytes:
         return Returned(told)
     (place,) = read(_VALUE, [told])

@@ -98,9 +98,9 @@ connection.close()
 
 with ThreadPoolExecutor(2) as threads:  # as a server has them
     made = list(threads.map(order, ["chair", "table"]))
-while not (items := list(Order.objects.filter(pk__in=made, shipped=True).order_by("item"))) or len(items) < 2:
+while len(items := Order.objects.filter(pk__in=made, shipped=True).order_by("item")) < 2:
     connection.close()
-    time.sleep(0.05)
+    time.sleep(0.05)  # a file tells nobody
 print([each.item for each in items])
 """
 

@@ -60,7 +60,7 @@ _WORDS: Final = {
     Became.EXPIRED: "expired",
 }
 
-_GONE: Final = Became.GONE  # as `DONE`
+_GONE: Final = Became.GONE  # asked for each message: see `DONE` of `broker.mqi.delivery_fields`
 _WITH_TRACEBACK: Final = ("dead", "held")
 
 

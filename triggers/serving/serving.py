@@ -40,7 +40,7 @@ CLEAN_UP: Final = 5.0
 LOOK: Final = 0.1
 """Seconds between two looks at whether a queue manager that quiesces is gone."""
 
-_NOT_THERE: Final = MQRC.HOBJ_ERROR
+_NOT_THERE: Final = MQRC.HOBJ_ERROR  # asked for each message: see `DONE` of `broker.mqi.delivery_fields`
 
 
 class QueueService:

@@ -19,14 +19,13 @@ REFUSED_MIN: Final = 1.0
 REFUSED_MAX: Final = 60.0
 """Seconds that a message waits which the store, or the dead-letter queue, has refused: the first time, and at most."""
 
+_LATER: Final = Outcome.LATER  # as `DONE`
+
 
 def check(options: ServiceOptions) -> None:
     """Raise OPTIONS_ERROR (2046) for a backoff that nobody can wait for."""
     for wait in options.backoff:
         _check_wait("backoff={}", wait)
-
-
-_LATER: Final = Outcome.LATER  # as `DONE`
 
 
 def check_settlements(settlements: Iterable[Settlement]) -> None:

@@ -293,7 +293,7 @@ def done(
             undo_rest(ending, unit)
             delivery.pending = len(ending.steps)
             return ending
-        ending.answer = ending.answer._replace(became=Became.GONE)
+        ending.answer = ending.answer._replace(became=_GONE)
     rows = manager.commit(unit, moment, None if together is None else together.rows)
     step = Step(_COMMITTED, unit, rows, entries)
     ending.steps.append(step)
